@@ -2,6 +2,7 @@
 //! writes counts, whether they are a single step. No result depends on it as long as a copy is made
 //! where none is needed; memory and time do.
 
+use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
@@ -10,6 +11,7 @@ use cudnn::desc::{
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, Cut, Dims, LoopNest};
 use cudnn::mode::Mode;
+use cudnn::ops::batch_norm::{self, Source};
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
 use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
 
@@ -245,5 +247,41 @@ fn chunks_of_a_reduction_have_a_place_each() {
         let mut partition = reduce.whole(reduce.schedule());
         partition.chunks = chunks;
         assert_eq!(reduce.workspace_bytes(partition), 16 + slots * slot, "{chunks} chunks");
+    }
+}
+
+/// Which operands a batch normalisation touches: y, saved mean and inverse variance, running mean
+/// and variance, reserve space, x, z, scale, bias.
+#[test]
+fn batch_normalisation_touches_what_its_statistics_need() {
+    let dims = [2, 6, 5, 5];
+    let x = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, Mode::Strict);
+    let x = x.expect("valid");
+    let group = parameters(&x, false, Mode::Extended).expect("valid");
+    let batch =
+        |running: bool, saved: bool| Source::Batch { factor: 0.1, running: [running; 2], saved: [saved; 2] };
+    for (source, touched) in [
+        (Source::Given, [1, 0, 0, 1, 1, 0, 1, 0, 1, 1]),
+        (batch(false, false), [1, 0, 0, 0, 0, 0, 1, 0, 1, 1]),
+        (batch(true, false), [1, 0, 0, 1, 1, 0, 1, 0, 1, 1]),
+        (batch(true, true), [1, 1, 1, 1, 1, 0, 1, 0, 1, 1]),
+    ] {
+        let call = batch_norm::Forward {
+            mode: BatchNormMode::Spatial,
+            x: &x,
+            y: &x,
+            z: None,
+            parameters: batch_norm::Parameters { name: "parameters", tensor: &group },
+            source,
+            epsilon: 1e-5,
+            scaling: Scaling::MOVE,
+            fused: None,
+            reserve_size: 0,
+            workspace_size: 0,
+            names: [""; 6],
+        };
+        let plan = batch_norm::ForwardPlan::new(call, Mode::Extended).expect("computed");
+        let found: Vec<u8> = plan.operands().iter().map(|operand| u8::from(operand.is_touched())).collect();
+        assert_eq!(found[..10], touched, "{source:?}");
     }
 }

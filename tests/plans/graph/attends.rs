@@ -188,7 +188,8 @@ fn gradients_by_single_operations_are_one_step() {
                     (LOWEST_BEFORE, f64::NEG_INFINITY),
                 ];
                 let of = |numbers: &[_], strategy| given(&operations, &results, numbers, strategy);
-                let parts = |numbers: &[_]| world_given(&operations, &results, numbers, Strategy::CUDA).ran;
+                let parts =
+                    |numbers: &[_]| world_given(&operations, &results, numbers, Strategy::CUDA).ran[0];
                 // One more where numbers are set before.
                 let most = execution.parts().count() + 1;
                 assert!(parts(&numbers) <= most, "{what}");

@@ -247,7 +247,7 @@ fn windows_and_their_gradients() {
 /// elements have the first scale of its row.
 #[test]
 fn a_row_within_a_block_has_one_scale() {
-    let (x, scale) = (packed(1, DataType::Int8, &[1, 2, 4]), float(2, &[1, 2, 4]));
+    let (x, scale) = (packed(1, DataType::Uint8, &[1, 2, 4]), float(2, &[1, 2, 4]));
     let y = float(3, &[1, 2, 4]);
     let mut world = World::default();
     world.put(&x, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);

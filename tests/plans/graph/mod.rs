@@ -38,9 +38,9 @@ use testkit::random::Rng;
 #[derive(Default)]
 struct World {
     memory: HashMap<i64, (Arc<Tensor>, Vec<u64>)>,
-    /// How many parts the last run had, and what they told of memory, a line for each that has
-    /// anything to tell.
-    ran: usize,
+    /// How many parts the last run had, how many of them named kernels, and what they told of
+    /// memory, a line for each that has anything to tell.
+    ran: [usize; 2],
     told: Vec<String>,
 }
 
@@ -98,9 +98,11 @@ impl World {
             unsafe { execution.run(call, &at, scratch.into()) }
         });
         ran.expect("the graph runs");
-        self.ran = report.plan.iter().flat_map(|text| text.lines()).count();
+        let parts = report.plan.iter().flat_map(|text| text.lines()).count();
         let lines = report.kernels.iter().flat_map(|text| text.lines());
-        self.told = lines.filter(|line| line.contains(": with ")).map(str::to_owned).collect();
+        let (told, kernels): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains(": with "));
+        self.told = told.into_iter().map(str::to_owned).collect();
+        self.ran = [parts, kernels.len()];
         assert!(workspace.bytes()[..ODD].iter().all(|&byte| byte == u8::MAX), "the workspace begins later");
         for (uid, (_, words)) in &mut self.memory {
             let mut bytes = pages[&home(*uid)].bytes().to_vec();

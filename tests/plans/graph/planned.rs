@@ -10,20 +10,20 @@ use testkit::snapshot;
 use super::*;
 
 /// Those of the two cores; whatever the size, chains, attention in one step, and in tiles.
-const STRATEGIES: [(&str, Strategy); 5] = [
+const STRATEGIES: [(&str, Strategy); 6] = [
     ("on the CPU core", Strategy::CPU),
     ("on the CUDA core", Strategy::CUDA),
     ("together", fused::TOGETHER),
     ("in one step", attends::ALWAYS[1]),
-    (
-        "in tiles",
-        Strategy {
-            tiles: Tiles { rows: 2, columns: 3, least: 0, together: 0 },
-            attends: None,
-            ..Strategy::CPU
-        },
-    ),
+    ("in tiles", in_tiles(0)),
+    ("in tiles of several heads", in_tiles(20)),
 ];
+
+/// Tiles of two rows and three columns, of as many heads as have so many scores together.
+const fn in_tiles(together: i64) -> Strategy {
+    let tiles = Tiles { rows: 2, columns: 3, least: 0, together };
+    Strategy { tiles, attends: None, ..Strategy::CPU }
+}
 
 /// Random graphs beside the problems that tests compute.
 const RANDOM: u64 = 60;
@@ -33,9 +33,9 @@ fn plans(name: &str, graph: &Graph, world: &mut World, text: &mut String) {
     for (way, strategy) in STRATEGIES {
         let execution = Execution::planned(graph, strategy).expect("it is planned");
         let workspace = world.execute(&execution);
-        let ran = world.ran;
+        let [ran, named] = world.ran;
         writeln!(text, "{name}, {way}: {workspace} bytes of workspace").expect("there is memory");
-        writeln!(text, "  {ran} parts run").expect("there is memory");
+        writeln!(text, "  {ran} parts run, {named} name their kernels").expect("there is memory");
         // How much scratch the kernels of this machine take is not asked.
         let is_same = |word: &&str| !word.contains("bytes of scratch");
         let told = world.told.iter().filter_map(|line| {

@@ -1,6 +1,6 @@
 //! What has no engine, rule by rule: rows on either side of each.
 
-use cudnn::ops::graph::BandMask;
+use cudnn::ops::graph::{BandMask, Vector};
 
 use super::*;
 
@@ -83,5 +83,47 @@ fn products_have_extents_that_fit() {
     ] {
         let (a, b, c) = (float(1, a), float(2, b), float(3, c));
         assert_eq!(is_served(matmul(&a, &b, &c)), served, "{:?} by {:?} to {:?}", a.dims, b.dims, c.dims);
+    }
+}
+
+#[test]
+fn indices_run_along_a_dimension_that_there_is() {
+    const GEN_INDEX: i32 = 501;
+    for (axis, served) in
+        [(Some(0), true), (Some(2), true), (Some(3), false), (Some(-1), false), (None, false)]
+    {
+        let (x, y) = (float(1, &[2, 3, 4]), float(2, &[2, 3, 4]));
+        let mut operation = unary(GEN_INDEX, &x, &y);
+        let Kind::Pointwise(of) = &mut operation.kind else { panic!("an index") };
+        of.axis = axis;
+        assert_eq!(is_served(operation), served, "{axis:?}");
+    }
+}
+
+#[test]
+fn windows_move_along_dimensions_that_are_no_vectors() {
+    for dimension in [None, Some(2), Some(3)] {
+        // An image of 8 x 8, in vectors of four along one of its dimensions.
+        let image = |uid: i64, channels: i64| {
+            let mut dims = [2, channels, 8, 8];
+            if let Some(dimension) = dimension {
+                dims[dimension] /= 4;
+            }
+            let vector = dimension.map(|dimension| Vector { count: 4, dimension: dimension as i64 });
+            Arc::new(Tensor { vector, ..(*float(uid, &dims)).clone() })
+        };
+        let (x, w, y) = (image(1, 3), float(2, &[5, 3, 1, 1]), image(3, 5));
+        let two = |value: i64| Dims::new(&[value; 2]);
+        let settings = Convolution {
+            direction: Direction::Forward,
+            mode: 1,
+            spatial: Spatial { before: two(0), after: two(0), strides: two(1), dilation: two(1) },
+            math: DataType::Float.into(),
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let reads = [(Port::X, &x), (Port::W, &w)];
+        let convolution = Operation::new(Kind::Convolution(settings), &reads, &[(Port::Y, &y)]);
+        assert_eq!(is_served(convolution), dimension.is_none(), "{dimension:?}");
     }
 }
