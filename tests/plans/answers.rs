@@ -2,17 +2,21 @@
 //! writes counts, whether they are a single step. No result depends on it as long as a copy is made
 //! where none is needed; memory and time do.
 
+use std::fmt::Write;
+use std::path::Path;
+
 use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
-    FilterDescriptor, NanPropagation, PoolingDescriptor, PoolingMode, TensorDescriptor,
+    CtcLossDescriptor, FilterDescriptor, NanPropagation, PoolingDescriptor, PoolingMode, TensorDescriptor,
 };
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, Cut, Dims, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::batch_norm::{self, Source};
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
+use cudnn::ops::ctc::{CtcPlan, Tensors};
 use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -284,4 +288,45 @@ fn batch_normalisation_touches_what_its_statistics_need() {
         let found: Vec<u8> = plan.operands().iter().map(|operand| u8::from(operand.is_touched())).collect();
         assert_eq!(found[..10], touched, "{source:?}");
     }
+}
+
+/// Labels and lengths in the core's memory: an integer for each sample, and one label at least.
+#[test]
+fn labels_of_a_device_are_integers() {
+    let loss = CtcLossDescriptor {
+        compute_type: DataType::Float,
+        normalization: 1,
+        gradient: 0,
+        max_label_length: 3,
+    };
+    let probs = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 3, &[5, 7, 4], Mode::Extended);
+    let probs = probs.expect("valid");
+    let tensors =
+        Tensors { loss: &loss, probs: &probs, gradients: Some(&probs), has_gradients: true, algorithm: 0 };
+    let plan = CtcPlan::with_device_labels(tensors, usize::MAX, Mode::Extended).expect("computed");
+    let spans: Vec<_> = plan.operands()[4..].iter().map(|operand| (operand.name, operand.span)).collect();
+    assert_eq!(spans, [("labels", (0, 4)), ("labelLengths", (0, 28)), ("inputLengths", (0, 28))]);
+}
+
+/// How a device shares out listed reductions, and what attention touches.
+#[test]
+fn listed_steps_are_shared_out_as_before() {
+    let mut text = String::new();
+    for row in testkit::steps::read() {
+        let line = match row.step.step() {
+            Step::Reduce(step) => {
+                let schedule = step.schedule();
+                let partition = step.partition(schedule);
+                let bytes = step.workspace_bytes(partition);
+                format!("{schedule:?}, {partition:?}, {bytes} bytes of workspace")
+            }
+            Step::Attend(step) => format!("touches {:?}", step.touches().map(u8::from)),
+            Step::AttendBackward(step) => format!("touches {:?}", step.touches().map(u8::from)),
+            _ => continue,
+        };
+        writeln!(text, "{}\n  {line}", row.name).expect("there is memory");
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shared_out.txt");
+    let how = "cargo test --test plans -- listed_steps_are_shared_out";
+    assert_eq!(testkit::snapshot::compare(&file, how, &text, |_| true), 0);
 }

@@ -21,7 +21,7 @@ fn graphs() -> Vec<(String, Vec<Operation>)> {
     for mask in [Mask::None, Mask::Causal, Mask::Window(5)] {
         let call = Call { dims: [2, 4, 24, 20], width: 8, mask, data_type: DataType::Half };
         let copies = |what: &str, operations: Vec<Operation>| {
-            (0..3).map(|k| (format!("{what}, {mask:?} {k}"), operations.clone())).collect::<Vec<_>>()
+            (0..8).map(|k| (format!("{what}, {mask:?} {k}"), operations.clone())).collect::<Vec<_>>()
         };
         graphs.extend(copies("attention", call.operations(true).0));
         graphs.extend(copies("gradients of attention", call.described().0));
@@ -29,7 +29,7 @@ fn graphs() -> Vec<(String, Vec<Operation>)> {
     for (name, text, _) in attends::RECORDED {
         let graph = cudnn::desc::graph::text::graph(text.as_bytes()).expect("a plan's text");
         let graph = Graph::of(&graph).expect("a graph");
-        graphs.extend((0..3).map(|k| (format!("the frontend's, {name} {k}"), graph.operations.clone())));
+        graphs.extend((0..8).map(|k| (format!("the frontend's, {name} {k}"), graph.operations.clone())));
     }
     graphs.extend((0..50).map(|case| {
         let (graph, ..) = fused::random_graph(&mut Rng(500 + case));

@@ -127,3 +127,22 @@ fn windows_move_along_dimensions_that_are_no_vectors() {
         assert_eq!(is_served(convolution), dimension.is_none(), "{dimension:?}");
     }
 }
+
+#[test]
+fn windows_name_no_more_dimensions_than_there_are() {
+    for (named, served) in [(1, true), (2, true), (3, false)] {
+        let (x, w, y) = (float(1, &[2, 3, 8, 8]), float(2, &[5, 3, 3, 3]), float(3, &[2, 5, 6, 6]));
+        let of = |value: i64| Dims::filled(named, value);
+        let settings = Convolution {
+            direction: Direction::Forward,
+            mode: 1,
+            spatial: Spatial { before: of(0), after: of(0), strides: of(1), dilation: of(1) },
+            math: DataType::Float.into(),
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let reads = [(Port::X, &x), (Port::W, &w)];
+        let convolution = Operation::new(Kind::Convolution(settings), &reads, &[(Port::Y, &y)]);
+        assert_eq!(is_served(convolution), served, "{named} dimensions");
+    }
+}
