@@ -15,7 +15,7 @@ mod backend {
             #[derive(Clone, Copy, PartialEq)]
             pub(crate) struct Processors;
 
-            /// Where a caller runs; goes with its job, so loom misses a job that is not freed.
+            /// Where a caller runs. It goes with its job: loom reports a job that is never freed.
             pub(crate) struct Place {
                 pub processor: Option<usize>,
                 pub allowed: Option<Processors>,

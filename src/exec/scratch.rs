@@ -66,9 +66,9 @@ impl Context {
             return extras;
         }
         // SAFETY: the operands of the plan.
-        let bytes = unsafe { steps_scratch(plan, at, Machine::host(), true) };
+        let scratch = || unsafe { steps_scratch(plan, at, Machine::host(), true) };
         if !plan.is_one_step()
-            && let Ok(bytes @ 1..) = bytes
+            && let Ok(bytes @ 1..) = scratch()
         {
             extras.push(format!("{bytes} bytes of scratch"));
         }

@@ -8,6 +8,8 @@ use cudnn::backend::{self, Isa, Machine};
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::{Contract, Step};
 
+use crate::snapshot;
+
 /// Of so many steps that tiles compute one runs on the model of tiles as well.
 const MODELLED: u32 = 4;
 
@@ -62,8 +64,7 @@ pub fn levels(step: Step<'_>) -> Vec<Isa> {
 
 /// A number that the text of a step decides.
 fn digest(step: &Contract) -> u32 {
-    step.to_string().bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-        >> 16
+    snapshot::hash(&step.to_string()) >> 16
 }
 
 #[cfg(test)]

@@ -12,16 +12,16 @@ const WIDTH: usize = 120;
 /// So many problems are printed that are planned otherwise; all are counted.
 const SHOWN: usize = 10;
 
+/// FNV-1a.
+pub fn hash(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
 /// A line as a file has it.
 pub fn short(line: &str) -> String {
-    // FNV-1a.
-    let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     match line.char_indices().nth(WIDTH) {
         None => line.to_owned(),
-        Some((end, _)) => {
-            let hash = line.bytes().fold(0x811c_9dc5, fold);
-            format!("{} ... {} bytes, {hash:08x}", &line[..end], line.len())
-        }
+        Some((end, _)) => format!("{} ... {} bytes, {:08x}", &line[..end], line.len(), hash(line)),
     }
 }
 
@@ -37,18 +37,24 @@ fn problems(text: &str) -> Vec<(&str, Vec<&str>)> {
     problems
 }
 
-/// How many problems of `text` are planned otherwise than the file says, which has others as well
-/// that are not `asked`. `how` is what writes it.
+/// How many problems of `text` are planned otherwise than the file of this name in `tests/data`
+/// says, which keeps others as well that are not `asked`. `how` is what writes it.
 ///
 /// # Panics
 /// There is no such file.
-pub fn compare(file: &Path, how: &str, text: &str, asked: impl Fn(&str) -> bool) -> usize {
+pub fn compare(name: &str, how: &str, text: &str, asked: impl Fn(&str) -> bool) -> usize {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data").join(name);
     if std::env::var_os("CUDNN_SHIM_TEST_WRITE").is_some() {
-        let head = format!("# What problems are planned as, written by\n# CUDNN_SHIM_TEST_WRITE=1 {how}\n");
-        fs::write(file, head + text).expect("the file can be written");
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        let mut whole =
+            format!("# What problems are planned as, written by\n# CUDNN_SHIM_TEST_WRITE=1 {how}\n{text}");
+        for (problem, plans) in problems(&before).into_iter().filter(|(problem, _)| !asked(problem)) {
+            whole += &format!("{problem}\n");
+            plans.iter().for_each(|plan| whole += &format!("  {plan}\n"));
+        }
+        fs::write(&file, whole).expect("the file can be written");
     }
-    let name = file.file_name().unwrap_or_default().display();
-    let known = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let known = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
     let (mut known, found) = (problems(&known), problems(text));
     known.retain(|(name, _)| asked(name));
     let other: Vec<_> = known.iter().zip(&found).filter(|(known, found)| known != found).collect();

@@ -8,7 +8,7 @@ use testkit::random::Rng;
 use testkit::snapshot;
 
 use crate::problem::Bench;
-use crate::{common, draw, library};
+use crate::{common, draw, library, plans};
 
 /// Set in a child process to the name of its mode.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_ALTERED";
@@ -105,13 +105,8 @@ fn positive(call: &str, from: usize) -> impl Iterator<Item = std::ops::Range<usi
 /// Runs all of them, and returns how many answer otherwise than the file says.
 pub fn run() -> usize {
     let answers = |(mode, is_strict)| {
-        let mut child = common::itself();
-        let output = child.env(CHILD, mode).env("CUDNN_SHIM_STRICT", is_strict).output();
-        let output = output.expect("the test program starts itself");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+        plans::told(common::itself().env(CHILD, mode).env("CUDNN_SHIM_STRICT", is_strict))
     };
     let text: String = [("default", "0"), ("strict", "1")].map(answers).concat();
-    let file = common::project_root().join("tests/data/altered.txt");
-    snapshot::compare(&file, "cargo test --test boundary_fuzz -- altered", &text, |_| true)
+    snapshot::compare("altered.txt", "cargo test --test boundary_fuzz -- altered", &text, |_| true)
 }

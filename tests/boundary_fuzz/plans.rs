@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::problem::Bench;
 use crate::{common, draw, driver, library};
@@ -63,15 +64,14 @@ fn plans(core: &str, count: u64) -> String {
     if core == "cuda" {
         driver::beside(&mut child);
     }
-    let output = child
-        .env(CHILD, format!("{core} {count} {}", log.display()))
-        .env("CUDNN_LOGLEVEL_DBG", "3")
-        .env("CUDNN_LOGDEST_DBG", &log)
-        // Of all machines.
-        .env("CUDNN_SHIM_ISA", "portable")
-        .env("CUDNN_SHIM_NUM_THREADS", "2")
-        .output()
-        .expect("the test program starts itself");
+    child.env(CHILD, format!("{core} {count} {}", log.display()));
+    told(child.env("CUDNN_LOGLEVEL_DBG", "3").env("CUDNN_LOGDEST_DBG", &log))
+}
+
+/// What a child process prints, the same on all machines.
+pub fn told(child: &mut Command) -> String {
+    child.env("CUDNN_SHIM_ISA", "portable").env("CUDNN_SHIM_NUM_THREADS", "2");
+    let output = child.output().expect("the test program starts itself");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -82,6 +82,5 @@ pub fn run(with_driver: bool) -> usize {
     let asked = |problem: &str| with_driver || !problem.starts_with("cuda ");
     let cores = OF_KIND.iter().filter(|(core, _)| asked(&format!("{core} ")));
     let text: String = cores.map(|&(core, count)| plans(core, count)).collect();
-    let file = common::project_root().join("tests/data/plans.txt");
-    snapshot::compare(&file, "cargo test --test boundary_fuzz -- plans", &text, asked)
+    snapshot::compare("plans.txt", "cargo test --test boundary_fuzz -- plans", &text, asked)
 }

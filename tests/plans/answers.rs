@@ -3,7 +3,6 @@
 //! where none is needed; memory and time do.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::tensor::Format;
@@ -326,7 +325,6 @@ fn listed_steps_are_shared_out_as_before() {
         };
         writeln!(text, "{}\n  {line}", row.name).expect("there is memory");
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shared_out.txt");
     let how = "cargo test --test plans -- listed_steps_are_shared_out";
-    assert_eq!(testkit::snapshot::compare(&file, how, &text, |_| true), 0);
+    assert_eq!(testkit::snapshot::compare("shared_out.txt", how, &text, |_| true), 0);
 }

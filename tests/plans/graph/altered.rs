@@ -2,7 +2,6 @@
 //! setting, a link -, see `testkit::snapshot`: which parts they have, or which rule refuses them.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use cudnn::ops::graph::{Padding, Vector};
 use testkit::operations::masked::{Call, Mask};
@@ -176,7 +175,6 @@ fn altered_graphs_are_planned_or_refused_as_before() {
             writeln!(text, "{name} {time}: {what}\n  {}", snapshot::short(&answer)).expect("there is memory");
         }
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/altered_graphs.txt");
     let how = "cargo test --test plans -- altered_graphs";
-    assert_eq!(snapshot::compare(&file, how, &text, |_| true), 0);
+    assert_eq!(snapshot::compare("altered_graphs.txt", how, &text, |_| true), 0);
 }

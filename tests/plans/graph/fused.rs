@@ -56,17 +56,9 @@ impl Maker {
         self.dims = vec![2, filters, extent, extent];
         let (x, w) = (self.input(&[2, channels, extent, extent]), self.input(&[filters, channels, 3, 3]));
         let one = Dims::new(&[1, 1]);
-        let settings = Convolution {
-            direction: Direction::Forward,
-            mode: 1,
-            spatial: Spatial { before: one, after: one, strides: one, dilation: one },
-            math: DataType::Float.into(),
-            alpha: 1.0,
-            beta: 0.0,
-        };
+        let spatial = Spatial { before: one, after: one, strides: one, dilation: one };
         let y = self.result(rng, &self.dims.clone());
-        let kind = Kind::Convolution(settings);
-        self.operations.push(Operation::new(kind, &[(Port::X, &x), (Port::W, &w)], &[(Port::Y, &y)]));
+        self.operations.push(convolution([&x, &w], &y, spatial));
     }
 
     /// Something that broadcasts to the graph's dims: a tensor of it, or a new one.

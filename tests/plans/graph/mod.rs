@@ -129,6 +129,13 @@ fn matmul(a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>) -> Operation {
     Operation::new(Kind::Matmul(settings), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
 }
 
+/// A convolution in binary32, without a flip.
+fn convolution([x, w]: [&Arc<Tensor>; 2], y: &Arc<Tensor>, spatial: Spatial) -> Operation {
+    let (direction, math) = (Direction::Forward, DataType::Float.into());
+    let settings = Convolution { direction, mode: 1, spatial, math, alpha: 1.0, beta: 0.0 };
+    Operation::new(Kind::Convolution(settings), &[(Port::X, x), (Port::W, w)], &[(Port::Y, y)])
+}
+
 fn unary(mode: i32, x: &Arc<Tensor>, y: &Arc<Tensor>) -> Operation {
     Operation::new(Kind::Pointwise(Pointwise::new(mode)), &[(Port::X, x)], &[(Port::Y, y)])
 }

@@ -23,14 +23,6 @@ fn convolved(batch: i64, height: i64, width: i64) -> Graph {
         strides: Dims::new(&[2, 2]),
         dilation: Dims::new(&[1, 1]),
     };
-    let convolution = Convolution {
-        direction: Direction::Forward,
-        math: DataType::Float.into(),
-        mode: 1,
-        spatial,
-        alpha: 1.0,
-        beta: 0.0,
-    };
     let reduced = |operator: i32, x: &Arc<Tensor>, y: &Arc<Tensor>| {
         let settings = Reduction { operator, math: DataType::Float.into() };
         Operation::new(Kind::Reduction(settings), &[(Port::X, x)], &[(Port::Y, y)])
@@ -42,11 +34,7 @@ fn convolved(batch: i64, height: i64, width: i64) -> Graph {
             unary(100, &biased, &y),
             reduced(0, &biased, &total),
             binary(0, &sum, &bias, &biased),
-            Operation::new(
-                Kind::Convolution(convolution),
-                &[(Port::X, &x), (Port::W, &w)],
-                &[(Port::Y, &sum)],
-            ),
+            convolution([&x, &w], &sum, spatial),
         ],
     }
 }

@@ -2,7 +2,6 @@
 //! steps, and the workspace.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use cudnn::ops::graph::{Strategy, Tiles};
 use testkit::snapshot;
@@ -21,8 +20,7 @@ const STRATEGIES: [(&str, Strategy); 6] = [
 
 /// Tiles of two rows and three columns, of as many heads as have so many scores together.
 const fn in_tiles(together: i64) -> Strategy {
-    let tiles = Tiles { rows: 2, columns: 3, least: 0, together };
-    Strategy { tiles, attends: None, ..Strategy::CPU }
+    streams::strategy(Tiles { rows: 2, columns: 3, least: 0, together })
 }
 
 /// Random graphs beside the problems that tests compute.
@@ -66,7 +64,6 @@ fn graphs_are_planned_as_before() {
         wanted.iter().for_each(|tensor| world.room(tensor));
         plans(&format!("random graph {case}"), &graph, &mut world, &mut text);
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/plans_of_graphs.txt");
     let how = "cargo test --test plans -- graphs_are_planned_as_before";
-    assert_eq!(snapshot::compare(&file, how, &text, |_| true), 0);
+    assert_eq!(snapshot::compare("plans_of_graphs.txt", how, &text, |_| true), 0);
 }

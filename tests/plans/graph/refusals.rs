@@ -101,17 +101,9 @@ fn indices_run_along_a_dimension_that_there_is() {
 }
 
 /// A convolution by windows that name so many dimensions.
-fn convolution([x, w]: [&Arc<Tensor>; 2], y: &Arc<Tensor>, named: usize) -> Operation {
+fn windowed([x, w]: [&Arc<Tensor>; 2], y: &Arc<Tensor>, named: usize) -> Operation {
     let of = |value: i64| Dims::filled(named, value);
-    let settings = Convolution {
-        direction: Direction::Forward,
-        mode: 1,
-        spatial: Spatial { before: of(0), after: of(0), strides: of(1), dilation: of(1) },
-        math: DataType::Float.into(),
-        alpha: 1.0,
-        beta: 0.0,
-    };
-    Operation::new(Kind::Convolution(settings), &[(Port::X, x), (Port::W, w)], &[(Port::Y, y)])
+    convolution([x, w], y, Spatial { before: of(0), after: of(0), strides: of(1), dilation: of(1) })
 }
 
 #[test]
@@ -127,7 +119,7 @@ fn windows_move_along_dimensions_that_are_no_vectors() {
             Arc::new(Tensor { vector, ..(*float(uid, &dims)).clone() })
         };
         let (x, w, y) = (image(1, 3), float(2, &[5, 3, 1, 1]), image(3, 5));
-        assert_eq!(is_served(convolution([&x, &w], &y, 2)), dimension.is_none(), "{dimension:?}");
+        assert_eq!(is_served(windowed([&x, &w], &y, 2)), dimension.is_none(), "{dimension:?}");
     }
 }
 
@@ -135,6 +127,6 @@ fn windows_move_along_dimensions_that_are_no_vectors() {
 fn windows_name_no_more_dimensions_than_there_are() {
     for (named, served) in [(1, true), (2, true), (3, false)] {
         let (x, w, y) = (float(1, &[2, 3, 8, 8]), float(2, &[5, 3, 3, 3]), float(3, &[2, 5, 6, 6]));
-        assert_eq!(is_served(convolution([&x, &w], &y, named)), served, "{named} dimensions");
+        assert_eq!(is_served(windowed([&x, &w], &y, named)), served, "{named} dimensions");
     }
 }

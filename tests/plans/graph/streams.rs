@@ -13,11 +13,12 @@ fn streams(execution: &Execution) -> bool {
 }
 
 fn in_tiles(operations: &[Operation], tiles: Tiles) -> Execution {
-    Execution::planned(
-        &Graph { operations: operations.to_vec() },
-        Strategy { tiles, attends: None, ..Strategy::CPU },
-    )
-    .expect("the graph runs")
+    attends::planned(operations, strategy(tiles))
+}
+
+/// Scores in such tiles, and never attention in one step.
+pub(super) const fn strategy(tiles: Tiles) -> Strategy {
+    Strategy { tiles, attends: None, ..Strategy::CPU }
 }
 
 /// Tiles of some rows and columns, however few scores there are.
