@@ -88,6 +88,11 @@ impl Context {
         Context { core: Core::Cpu { instead_of_cuda: None }, filters: None, stream: 0 }
     }
 
+    /// A new context on the loops that define every step, whatever the environment asks for.
+    pub fn reference() -> Self {
+        Context { core: Core::Reference, ..Context::cpu() }
+    }
+
     /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA
     /// core.
     pub fn core_name(&self) -> String {

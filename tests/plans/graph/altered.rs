@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use cudnn::ops::graph::{Padding, Vector};
+use cudnn::ops::graph::{Padding, Strategy, Vector};
 use testkit::operations::masked::{Call, Mask};
 use testkit::snapshot;
 
@@ -11,6 +11,9 @@ use super::*;
 
 /// How often each graph is altered.
 const TIMES: u64 = 10;
+
+/// How often by each strategy where a hash is kept.
+const MANY: u64 = 24;
 
 /// The graphs that tests compute, the gradients of attention by single operations, what
 /// cudnn-frontend makes of them, and random chains.
@@ -69,7 +72,14 @@ fn other(rng: &mut Rng, tensor: &Tensor) -> (Tensor, String) {
             format!("reordering {}", own.reorder)
         }
         _ => {
-            let types = [DataType::Float, DataType::Half, DataType::Double, DataType::Int32, DataType::Int8];
+            let types = [
+                DataType::Float,
+                DataType::Half,
+                DataType::Double,
+                DataType::Int32,
+                DataType::Int8,
+                DataType::Boolean,
+            ];
             own.data_type = rng.pick(&types).into();
             format!("type {}", own.data_type)
         }
@@ -106,6 +116,25 @@ fn reset(rng: &mut Rng, kind: &mut Kind) -> Option<String> {
             0 => of.mode = rng.pick(&[0, 1, 2, 3, 4]),
             _ => of.training = !of.training,
         },
+        Kind::Convolution(of) => {
+            let axis = rng.below(of.spatial.strides.rank());
+            match rng.below(6) {
+                0 => of.alpha = 2.0,
+                1 => of.beta = 1.0,
+                2 => of.math = double,
+                3 => of.spatial.before[axis] = rng.pick(&[0, 1, 2]),
+                4 => of.spatial.strides[axis] = rng.pick(&[1, 2]),
+                _ => of.spatial.dilation[axis] = rng.pick(&[1, 2]),
+            }
+        }
+        Kind::ResampleForward(of) | Kind::ResampleBackward(of) => match rng.below(4) {
+            0 => of.mode = rng.pick(&[0, 1, 2, 3, 4]),
+            1 => of.padding = rng.pick(&[0, 1, 2]),
+            2 => of.alpha = 2.0,
+            _ => of.beta = 1.0,
+        },
+        Kind::Softmax(of) => of.log2 = !of.log2,
+        Kind::Concat(of) => of.axis = rng.pick(&[-1, 0, 1, 2, 3, 4]),
         Kind::Dequantize(of) | Kind::Quantize(of) => {
             of.sizes = rng.pick(&[&[][..], &[16], &[32], &[128], &[2, 16]]).to_vec();
         }
@@ -161,6 +190,14 @@ fn begin(part: &str) -> String {
     part.split(' ').skip(2).take(3).collect::<Vec<_>>().join(" ")
 }
 
+/// What becomes of the operations: how they are planned, or why they are not.
+fn outcome(operations: Vec<Operation>, strategy: Strategy, part: impl Fn(&str) -> String) -> String {
+    match Execution::planned(&Graph { operations }, strategy) {
+        Ok(execution) => execution.parts().map(|text| part(&text)).collect::<Vec<_>>().join(", "),
+        Err(error) => format!("{:?}: {error}", error.kind()),
+    }
+}
+
 #[test]
 fn altered_graphs_are_planned_or_refused_as_before() {
     let mut text = String::new();
@@ -168,13 +205,30 @@ fn altered_graphs_are_planned_or_refused_as_before() {
         for time in 0..TIMES {
             let mut rng = Rng(at as u64 * TIMES + time + 1);
             let (operations, what) = altered(&mut rng, &operations);
-            let answer = match Execution::planned(&Graph { operations }, attends::ALWAYS[1]) {
-                Ok(execution) => execution.parts().map(|part| begin(&part)).collect::<Vec<_>>().join(", "),
-                Err(error) => format!("{:?}: {error}", error.kind()),
-            };
+            let answer = outcome(operations, attends::ALWAYS[1], begin);
             writeln!(text, "{name} {time}: {what}\n  {}", snapshot::short(&answer)).expect("there is memory");
         }
     }
     let how = "cargo test --test plans -- altered_graphs";
     assert_eq!(snapshot::compare("altered_graphs.txt", how, &text, |_| true), 0);
+}
+
+/// The same of many more alterations, by every strategy, of which a hash is kept.
+#[test]
+fn many_altered_graphs_are_planned_or_refused_as_before() {
+    let mut text = String::new();
+    for (at, (name, operations)) in graphs().into_iter().enumerate() {
+        writeln!(text, "{name}").expect("there is memory");
+        for (way, (words, strategy)) in planned::STRATEGIES.into_iter().enumerate() {
+            let answers = (0..MANY).map(|time| {
+                let mut rng = Rng(1 << 32 | (at * 8 + way) as u64 * MANY + time);
+                let (operations, what) = altered(&mut rng, &operations);
+                format!("{what}: {}\n", outcome(operations, strategy, str::to_owned))
+            });
+            let hash = snapshot::hash(&answers.collect::<String>());
+            writeln!(text, "  {words}: {hash:08x}").expect("there is memory");
+        }
+    }
+    let how = "cargo test --test plans -- many_altered_graphs";
+    assert_eq!(snapshot::compare("many_altered_graphs.txt", how, &text, |_| true), 0);
 }

@@ -85,7 +85,7 @@ const INNER: i64 = 430;
 const OUTER: i64 = 431;
 
 /// Limits what the factor makes, and, where gradients are multiplied by it once more, these before.
-fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
+pub(super) fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
     let numbers = [INNER, OUTER].map(|uid| by_value(uid, DataType::Float, 4));
     let [inner, outer] = &numbers;
     let is_scale = |operation: &Operation| operation.reads.iter().any(|link| link.tensor.uid == SCALE);
@@ -202,11 +202,11 @@ fn dropout_in_single_operations_is_one_step() {
 }
 
 /// What multiplies weights, and by value its factor, and the inverse of that.
-const KEPT: i64 = 460;
+pub(super) const KEPT: i64 = 460;
 const KEPT_FACTOR: i64 = 461;
 
 /// Multiplies weights and, where there are gradients, those of what they were multiplied by.
-fn add_dropout(operations: &mut Vec<Operation>, mask: &Arc<Tensor>, draws: bool) {
+pub(super) fn add_dropout(operations: &mut Vec<Operation>, mask: &Arc<Tensor>, draws: bool) {
     let is_exponential = |operation: &Operation| is_of(operation, EXP);
     let is_softmax = |operation: &Operation| matches!(operation.kind, Kind::Softmax(_));
     let makes = operations.iter().find(|operation| is_exponential(operation) || is_softmax(operation));
@@ -328,7 +328,9 @@ fn add_slopes(
 }
 
 /// Adds a bias to what the first such operation reads first.
-fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool) {
+pub(super) fn add_to_scores(
+    operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool,
+) {
     let Some(at) = operations.iter().position(is_it) else { return };
     let x = Arc::clone(&operations[at].reads[0].tensor);
     let y = hidden(420, DataType::Float, &x.dims);
@@ -336,29 +338,31 @@ fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: imp
     operations[at].reads[0].tensor = y;
 }
 
+/// What graphs are given by value.
+pub(super) const NUMBERS: [(i64, f64); 8] = [
+    (SCALE, 0.125),
+    (ONE, 1.0),
+    (LOWEST, f64::NEG_INFINITY),
+    (NEAREST, 5.0),
+    (LOWEST_BEFORE, f64::NEG_INFINITY),
+    (INNER, 0.5),
+    (OUTER, 1.5),
+    (KEPT_FACTOR, 1.6),
+];
+
 /// One step on the CPU core, which gives what single operations give.
 fn same_as_whole(operations: &[Operation], results: &[Arc<Tensor>], what: &str) {
     assert!(attends(&planned(operations, Strategy::CPU)), "{what}");
     assert!(!attends(&planned(operations, Strategy::CUDA)), "{what}");
-    let numbers = [
-        (SCALE, 0.125),
-        (ONE, 1.0),
-        (LOWEST, f64::NEG_INFINITY),
-        (NEAREST, 5.0),
-        (LOWEST_BEFORE, f64::NEG_INFINITY),
-        (INNER, 0.5),
-        (OUTER, 1.5),
-        (KEPT_FACTOR, 1.6),
-    ];
-    let own = given(operations, results, &numbers, Strategy::CPU);
-    let whole = given(operations, results, &numbers, WHOLE);
+    let own = given(operations, results, &NUMBERS, Strategy::CPU);
+    let whole = given(operations, results, &NUMBERS, WHOLE);
     for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
         assert_near(own, whole, 1e-5, &format!("{what}, result {k}"));
     }
 }
 
 /// Attention of a call by single operations, and its result.
-fn forward_of_operations(call: &Call) -> (Vec<Operation>, Arc<Tensor>) {
+pub(super) fn forward_of_operations(call: &Call) -> (Vec<Operation>, Arc<Tensor>) {
     let [batch, heads, rows, columns] = call.dims;
     let of = |uid, heads, rows| packed(uid, call.data_type, &[batch, heads, rows, call.width]);
     let (q, v, o) = (of(1, heads, rows), of(3, 1, columns), of(4, heads, rows));

@@ -2,6 +2,7 @@
 
 mod altered;
 mod attend_changes;
+mod attend_settings;
 mod attends;
 mod chosen;
 mod composed;
@@ -42,6 +43,9 @@ struct World {
     /// memory, a line for each that has anything to tell.
     ran: [usize; 2],
     told: Vec<String>,
+    /// Whether graphs run on the loops that define every step, one step after the other, instead
+    /// of the CPU core.
+    by_reference: bool,
 }
 
 impl World {
@@ -91,7 +95,8 @@ impl World {
         let pages: HashMap<i64, Pages> = self.memory.iter().map(exact).collect();
         let home = |uid| place.filter(|place| place[0] == uid).map_or(uid, |place| place[1]);
         let mut report = CallReport { wanted: true, ..CallReport::default() };
-        let ran = Context::cpu().call("execute", &mut report, |call| {
+        let context = if self.by_reference { Context::reference() } else { Context::cpu() };
+        let ran = context.call("execute", &mut report, |call| {
             let at = |uid| pages.get(&home(uid)).map(|pages| pages.address().into());
             let scratch = workspace.address().wrapping_byte_add(ODD);
             // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.

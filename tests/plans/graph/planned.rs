@@ -9,7 +9,7 @@ use testkit::snapshot;
 use super::*;
 
 /// Those of the two cores; whatever the size, chains, attention in one step, and in tiles.
-const STRATEGIES: [(&str, Strategy); 6] = [
+pub(super) const STRATEGIES: [(&str, Strategy); 6] = [
     ("on the CPU core", Strategy::CPU),
     ("on the CUDA core", Strategy::CUDA),
     ("together", fused::TOGETHER),
@@ -19,7 +19,7 @@ const STRATEGIES: [(&str, Strategy); 6] = [
 ];
 
 /// Tiles of two rows and three columns, of as many heads as have so many scores together.
-const fn in_tiles(together: i64) -> Strategy {
+pub(super) const fn in_tiles(together: i64) -> Strategy {
     streams::strategy(Tiles { rows: 2, columns: 3, least: 0, together })
 }
 

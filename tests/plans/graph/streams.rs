@@ -1,7 +1,7 @@
 //! Attention tile by tile: against plain loops, and against the same graph with whole matrices of
 //! scores.
 
-use cudnn::ops::graph::{Strategy, Tiles};
+use cudnn::ops::graph::{BandMask, Strategy, Tiles};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
 use super::overrides::extents;
@@ -27,7 +27,8 @@ fn small(rows: i64, columns: i64) -> Tiles {
 }
 
 /// Masks, lengths, biases, caps, sinks, shared heads, pages, packed sequences, and weights that are
-/// dropped by numbers that the caller keeps: tiles of any extents give what plain loops give.
+/// dropped by numbers that the caller keeps: tiles of any extents give what plain loops give, as
+/// tasks and step by step.
 #[test]
 fn tiles_give_what_plain_loops_give() {
     let is_attention = |operation: &Operation| {
@@ -37,11 +38,13 @@ fn tiles_give_what_plain_loops_give() {
     let of_attention: Vec<_> =
         problems.iter().filter(|problem| problem.operations.iter().any(is_attention)).collect();
     assert!(of_attention.len() > 20);
-    for (rows, columns) in [(1, 1), (2, 3), (3, 2), (128, 256)] {
+    for (rows, columns, by_reference) in
+        [(1, 1, false), (2, 3, false), (2, 3, true), (3, 2, false), (128, 256, false)]
+    {
         for problem in &of_attention {
             let execution = in_tiles(&problem.operations, small(rows, columns));
             assert!(streams(&execution), "{}", problem.name);
-            let mut world = World::default();
+            let mut world = World { by_reference, ..World::default() };
             problem.given.iter().for_each(|(tensor, numbers)| world.put(tensor, numbers));
             problem.wanted.iter().for_each(|(tensor, _)| world.room(tensor));
             world.execute(&execution);
@@ -93,6 +96,89 @@ fn tiles_give_what_whole_matrices_give() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// What stands outside of a mask, and how far it reaches, may be another number for each row, column
+/// or head; no tile is left out then.
+#[test]
+fn masks_may_have_a_number_for_each_row() {
+    let call = Call { dims: [2, 2, 9, 7], width: 4, mask: Mask::Window(3), data_type: DataType::Float };
+    for dims in [[1, 1, 9, 1], [1, 1, 1, 7], [2, 1, 1, 1], [1, 2, 1, 1], [2, 2, 9, 7]] {
+        for (uid, numbers) in [(LOWEST, [-4.0, f64::NEG_INFINITY]), (NEAREST, [1.0, 5.0])] {
+            for is_forward in [true, false] {
+                let (mut operations, given, results) = call.operations(is_forward);
+                let own = float(uid, &dims);
+                let (Kind::AttentionForward(of) | Kind::AttentionBackward(of)) = &mut operations[0].kind
+                else {
+                    panic!("attention")
+                };
+                let modifier = of.modifier.as_mut().expect("a mask");
+                let links = modifier.operations.iter_mut().flat_map(|operation| &mut operation.reads);
+                links.filter(|link| link.tensor.uid == uid).for_each(|link| link.tensor = own.clone());
+                let count = dims.iter().product::<i64>() as usize;
+                let own_numbers: Vec<f64> = (0..count).map(|k| numbers[(k / 2) % 2]).collect();
+                let mut found = Vec::new();
+                for tiles in [Tiles::NONE, small(2, 3)] {
+                    let mut world = world_of(&call, &mut Rng(65), &given);
+                    with_statistics(&call, &mut world);
+                    world.put(&own, &own_numbers);
+                    let execution = in_tiles(&operations, tiles);
+                    assert_eq!(streams(&execution), tiles != Tiles::NONE, "{uid} of {dims:?}");
+                    results.iter().for_each(|tensor| world.room(tensor));
+                    world.execute(&execution);
+                    found.push(results.iter().map(|tensor| world.get(tensor)).collect::<Vec<_>>());
+                }
+                for (own, whole) in found[1].iter().zip(&found[0]) {
+                    assert_near(own, whole, 1e-5, &format!("{uid} of {dims:?}, forward: {is_forward}"));
+                }
+            }
+        }
+    }
+}
+
+/// Bands by any comparison, moved by a bound of rows or of columns and by both lengths, in tiles
+/// that lie on either side of them.
+#[test]
+fn bands_leave_out_no_tile_that_has_something() {
+    let mut rng = Rng(66);
+    let call = Call { dims: [2, 2, 19, 17], width: 4, mask: Mask::Causal, data_type: DataType::Float };
+    let [queries, keys] = [500, 501].map(|uid| packed(uid, DataType::Int32, &[2, 1, 1, 1]));
+    let shift = by_value(502, DataType::Int32, 4);
+    for case in 0..120 {
+        let (mut operations, given, results) = call.operations(true);
+        let Kind::AttentionForward(of) = &mut operations[0].kind else { panic!("attention") };
+        let band = &mut of.modifier.as_mut().expect("a mask").operations[0];
+        band.kind = Kind::BandMask(BandMask { comparison: 302 + case % 4 });
+        let mut reads: Vec<_> = band.reads.iter().map(|link| (link.port, Arc::clone(&link.tensor))).collect();
+        let bound = [None, Some(Port::LeftBound), Some(Port::RightBound)][case as usize / 4 % 3];
+        reads.extend(bound.map(|port| (port, Arc::clone(&shift))));
+        for (port, tensor) in [(Port::LengthQ, &queries), (Port::LengthKv, &keys)] {
+            reads.extend((rng.below(2) == 0).then(|| (port, Arc::clone(tensor))));
+        }
+        let reads: Vec<_> = reads.iter().map(|(port, tensor)| (*port, tensor)).collect();
+        *band = Operation::new(band.kind.clone(), &reads, &[(Port::Y, &band.writes[0].tensor.clone())]);
+        let [q, k, d] = [19, 17, 21].map(|most| [0; 2].map(|_| rng.below(most) as f64));
+        let mut found = Vec::new();
+        for tiles in [Tiles::NONE, small(2, 3)] {
+            let mut world = world_of(&call, &mut Rng(65), &given);
+            world.put(&queries, &q);
+            world.put(&keys, &k);
+            world.put(&shift, &[d[0] - 10.0]);
+            let execution = in_tiles(&operations, tiles);
+            assert_eq!(streams(&execution), tiles != Tiles::NONE);
+            results.iter().for_each(|tensor| world.room(tensor));
+            world.execute(&execution);
+            found.push(results.iter().map(|tensor| world.get(tensor)).collect::<Vec<_>>());
+        }
+        for (own, whole) in found[1].iter().zip(&found[0]) {
+            assert_near(
+                own,
+                whole,
+                1e-5,
+                &format!("case {case}: {:?}, {q:?} {k:?} {d:?}", operations[0].kind),
+            );
         }
     }
 }

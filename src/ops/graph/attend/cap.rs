@@ -10,7 +10,8 @@ use crate::layout::Dims;
 
 /// Whether an operation is the derivative of the hyperbolic tangent, by this tensor.
 fn is_derivative(operation: &Operation, port: Port, tensor: &Tensor) -> bool {
-    let is_of = |of: &Pointwise| of.mode == mode::TANH_BACKWARD && of.alpha[0] == 1.0 && !is_double(of.math);
+    let is_of =
+        |of: &Pointwise| of.mode == mode::TANH_BACKWARD && of.alpha == [1.0; 2] && !is_double(of.math);
     matches!(&operation.kind, Kind::Pointwise(of) if is_of(of))
         && operation.read(port).is_some_and(|own| own.uid == tensor.uid)
         && operation.read(Port::Dy).is_some_and(|dy| dy.uid != tensor.uid)

@@ -67,7 +67,7 @@ impl Cut {
             if few == many || few == 1 {
                 continue;
             }
-            if few < 1 || many % few != 0 || at.is_some() || x.dims().rank() == MAX_RANK {
+            if few < 1 || many < few || many % few != 0 || at.is_some() || x.dims().rank() == MAX_RANK {
                 return Err(misfit());
             }
             at = Some((axis, many / few));

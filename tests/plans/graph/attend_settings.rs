@@ -1,0 +1,188 @@
+//! Attention by single operations of which one has another setting: what it gives is what they
+//! give, whether it is one step or not.
+
+use cudnn::ops::graph::{BandMask, Padding, Softmax};
+use testkit::operations::described::{ADD, IDENTITY, MUL};
+use testkit::operations::masked::{Call, Mask};
+
+use super::attend_changes::{KEPT, NUMBERS, add_cap, add_dropout, forward_of_operations};
+use super::attends::{ALWAYS, DIV, WHOLE, attends, given, is_of, planned};
+use super::planned::in_tiles;
+use super::*;
+
+/// Lengths of queries and keys.
+const LENGTHS: [i64; 2] = [500, 501];
+
+/// Every other setting that an operation may have, and what that is.
+fn others(operation: &Operation) -> Vec<(Operation, &'static str)> {
+    let (double, mut kinds) = (DataType::Double.into(), Vec::new());
+    match &operation.kind {
+        Kind::Pointwise(of) => {
+            for at in 0..operation.reads.len().min(2) {
+                let mut other = of.clone();
+                other.alpha[at] = 2.0;
+                kinds.push((Kind::Pointwise(other), "a factor"));
+            }
+            kinds.push((Kind::Pointwise(Pointwise { math: double, ..of.clone() }), "DOUBLE"));
+            for mode in
+                [ADD, MUL].into_iter().filter(|&mode| operation.read(Port::B).is_some() && mode != of.mode)
+            {
+                kinds.push((Kind::Pointwise(Pointwise { mode, ..of.clone() }), "a function"));
+            }
+        }
+        Kind::Matmul(of) => {
+            kinds.push((Kind::Matmul(Matmul { math: double, ..of.clone() }), "DOUBLE"));
+            for at in 0..2 {
+                let mut other = of.clone();
+                other.transposed[at] = !other.transposed[at];
+                kinds.push((Kind::Matmul(other), "a transpose"));
+            }
+        }
+        Kind::Reduction(of) => {
+            kinds.push((Kind::Reduction(Reduction { math: double, ..of.clone() }), "DOUBLE"));
+        }
+        Kind::Padding(of) => {
+            let &Padding { rows, columns, .. } = of;
+            kinds.push((Kind::Padding(Padding { value: -2.0, ..of.clone() }), "a value"));
+            kinds.push((Kind::Padding(Padding { rows: columns, columns: rows, ..of.clone() }), "axes"));
+            kinds.push((Kind::Padding(Padding { columns: rows, ..of.clone() }), "one axis"));
+        }
+        Kind::BandMask(_) => {
+            for comparison in [300, 302, 304, 305] {
+                kinds.push((Kind::BandMask(BandMask { comparison }), "a comparison"));
+            }
+        }
+        Kind::Softmax(_) => kinds.push((Kind::Softmax(Softmax { log2: true }), "a logarithm")),
+        _ => {}
+    }
+    kinds.into_iter().map(|(kind, what)| (Operation { kind, ..operation.clone() }, what)).collect()
+}
+
+/// What values are without zeros beyond their length.
+const VALUES: i64 = 503;
+
+/// Sets what lies beyond lengths to minus infinity before weights are made, and values there to 0.
+fn add_lengths(operations: &mut Vec<Operation>) {
+    let is_softmax = |operation: &Operation| matches!(operation.kind, Kind::Softmax(_));
+    let at = operations.iter().position(is_softmax).expect("it is there");
+    let x = Arc::clone(&operations[at].reads[0].tensor);
+    let y = hidden(502, DataType::Float, &x.dims);
+    let [rows, columns] = LENGTHS.map(|uid| packed(uid, DataType::Int32, &[1, 1, 1, 1]));
+    let kind = Kind::Padding(Padding { rows: 2, columns: 3, value: f64::NEG_INFINITY });
+    let reads = [(Port::X, &x), (Port::LengthQ, &rows), (Port::LengthKv, &columns)];
+    operations.push(Operation::new(kind, &reads, &[(Port::Y, &y)]));
+    operations[at].reads[0].tensor = y;
+    let weights = operations[at].writes[0].tensor.uid;
+    let product =
+        operations.iter_mut().find(|operation| operation.read(Port::A).is_some_and(|a| a.uid == weights));
+    let link =
+        product.expect("it is there").reads.iter_mut().find(|link| link.port == Port::B).expect("values");
+    let values = Arc::new(Tensor { uid: VALUES, ..Tensor::clone(&link.tensor) });
+    let padded = hidden(504, DataType::Float, &values.dims);
+    link.tensor = Arc::clone(&padded);
+    let kind = Kind::Padding(Padding { rows: 2, columns: 3, value: 0.0 });
+    operations.push(Operation::new(
+        kind,
+        &[(Port::X, &values), (Port::LengthQ, &columns)],
+        &[(Port::Y, &padded)],
+    ));
+}
+
+/// A graph that is attention, with its results.
+struct Described {
+    name: &'static str,
+    operations: Vec<Operation>,
+    results: Vec<Arc<Tensor>>,
+}
+
+/// Forward with lengths, and with a cap and dropout in either direction. All matrices are square, so
+/// that another one fits as well.
+fn graphs() -> Vec<Described> {
+    let call = Call { dims: [1, 2, 7, 7], width: 7, mask: Mask::Causal, data_type: DataType::Float };
+    let mut graphs = Vec::new();
+    let mut add = |name, operations, results| graphs.push(Described { name, operations, results });
+    let (mut operations, o) = forward_of_operations(&call);
+    add_lengths(&mut operations);
+    add("lengths", operations, vec![o]);
+    for inner in [MUL, DIV] {
+        let (mut operations, o) = forward_of_operations(&call);
+        add_cap(&mut operations, inner, Port::Y);
+        add_dropout(&mut operations, &hidden(KEPT, DataType::Float, &call.dims), true);
+        add("forward", operations, vec![o]);
+        for reads in [Port::X, Port::Y] {
+            let (mut operations, _, results) = call.described();
+            add_dropout(&mut operations, &float(KEPT, &call.dims), false);
+            add_cap(&mut operations, inner, reads);
+            add("gradients", operations, results);
+        }
+    }
+    graphs
+}
+
+/// In one step, or in tiles, operations give what they give one by one.
+fn assert_alike(operations: &[Operation], results: &[Arc<Tensor>], what: &str) {
+    let numbers = [&NUMBERS[..], &[(LENGTHS[0], 8.0), (LENGTHS[1], 5.0)]].concat();
+    let whole = given(operations, results, &numbers, WHOLE);
+    for strategy in [ALWAYS[1], in_tiles(0)] {
+        let own = given(operations, results, &numbers, strategy);
+        for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
+            assert_near(own, whole, 1e-5, &format!("{what}, result {k}"));
+        }
+    }
+}
+
+#[test]
+fn another_setting_gives_what_single_operations_give() {
+    for Described { name, operations, results } in graphs() {
+        assert!(attends(&planned(&operations, ALWAYS[1])), "{name}");
+        for (at, operation) in operations.iter().enumerate() {
+            for (other, setting) in others(operation) {
+                let what = format!("{name}, {setting} of operation {at}, {:?}", operation.kind);
+                // A band without its diagonal, weights in powers of two, and what moves a result.
+                let stays = match &other.kind {
+                    Kind::BandMask(of) => of.comparison == 302,
+                    Kind::Softmax(_) => true,
+                    // Values are read with their zeros then.
+                    Kind::Padding(_) => other.read(Port::X).is_some_and(|x| x.uid == VALUES),
+                    _ => is_of(&other, IDENTITY),
+                };
+                let mut changed = operations.clone();
+                changed[at] = other;
+                // A sum in place of a product may be a bias or none, and so may another product.
+                let is_known = !["a function", "a transpose"].contains(&setting);
+                assert!(!is_known || attends(&planned(&changed, ALWAYS[1])) == stays, "{what}");
+                assert_alike(&changed, &results, &what);
+            }
+        }
+    }
+}
+
+/// A tensor with one element along a dimension serves all of it, where operations let it.
+#[test]
+fn what_broadcasts_gives_what_single_operations_give() {
+    let mut computed = 0;
+    for Described { name, operations, results } in graphs() {
+        let links = operations.iter().flat_map(Operation::links);
+        let mut tensors: Vec<Arc<Tensor>> = links.map(|link| Arc::clone(&link.tensor)).collect();
+        tensors.sort_by_key(|tensor| tensor.uid);
+        tensors.dedup_by_key(|tensor| tensor.uid);
+        for (tensor, axis) in tensors.iter().flat_map(|tensor| (0..4).map(move |axis| (tensor, axis))) {
+            if results.iter().any(|result| result.uid == tensor.uid) || tensor.dims[axis] == 1 {
+                continue;
+            }
+            let mut other = Tensor::clone(tensor);
+            other.dims[axis] = 1;
+            let other = Arc::new(other);
+            let mut changed = operations.clone();
+            let links = changed.iter_mut().flat_map(|of| of.reads.iter_mut().chain(&mut of.writes));
+            let own = links.filter(|link| link.tensor.uid == other.uid);
+            own.for_each(|link| link.tensor = Arc::clone(&other));
+            let graph = Graph { operations: changed.clone() };
+            if Execution::planned(&graph, WHOLE).is_ok() {
+                assert_alike(&changed, &results, &format!("{name}, tensor {} along {axis}", tensor.uid));
+                computed += 1;
+            }
+        }
+    }
+    assert!(computed > 20, "{computed} graphs are computed");
+}
