@@ -10,6 +10,7 @@ pub mod estimate;
 pub mod every_reduction;
 pub mod extent;
 pub mod graphs;
+pub mod normal;
 pub mod operations;
 pub mod pages;
 pub mod problems;

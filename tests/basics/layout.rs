@@ -247,6 +247,10 @@ fn packing_definitions() {
     assert!(strided(&dims, &[70, 21, 5, 1]).is_spatially_packed(), "NCHW HW-packed");
     assert!(strided(&dims, &[20, 40, 5, 1]).is_spatially_packed(), "CNHW HW-packed");
     assert!(!strided(&dims, &[60, 1, 15, 3]).is_spatially_packed(), "NHWC");
+    for rank in 1..=5 {
+        let packed: Vec<i64> = (0..rank).rev().map(|below| 1 << below).collect();
+        assert_eq!(strided(&vec![2; rank], &packed).is_spatially_packed(), rank > 2, "{rank} dimensions");
+    }
 }
 
 #[test]

@@ -92,3 +92,23 @@ fn a_search_without_end_in_sight_is_given_up() {
     let error = layout.index(88_001).unwrap_err().to_string();
     assert!(error.contains("overlap too much"), "{error}");
 }
+
+/// Names that are words are of any rank, or of one.
+#[test]
+fn words_have_the_ranks_that_they_name() {
+    for (name, ranks) in [
+        ("contiguous", 1..=8),
+        ("numpy:F", 1..=8),
+        ("channels_last", 3..=8),
+        ("tensorflow", 3..=8),
+        ("pytorch:channels_last", 4..=4),
+        ("pytorch:channels_last_3d", 5..=5),
+        ("bmn:row", 3..=3),
+        ("NC/8HW8", 4..=4),
+        ("NHWC", 4..=4),
+    ] {
+        for rank in 0..=9 {
+            assert_eq!(Arrangement::parse(name, rank).is_ok(), ranks.contains(&rank), "{name} of {rank}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use cudnn::desc::normalization::{BatchNormMode, parameters};
+use cudnn::desc::normalization::parameters;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
@@ -17,6 +17,7 @@ use cudnn::ops::batch_norm::{self, Source};
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
 use cudnn::ops::ctc::{CtcPlan, Tensors};
 use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
+use testkit::normal::plain_forward;
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_strides(data_type, dims.len() as i64, dims, strides, Mode::Extended)
@@ -56,6 +57,45 @@ fn what_moves_nothing_works_in_place() {
         assert!(plan.is_one_step());
         let layout = |operand: usize| plan.layout(operand).expect("it is known").strides;
         assert_eq!([&layout(1)[..], &layout(0)[..]], strides);
+    }
+}
+
+/// What stands behind the last channels of a destination in blocks is set to zero together with
+/// these, where they come from one group of the source and nothing is added to.
+#[test]
+fn the_last_block_of_channels_comes_with_its_zeros() {
+    let of = |channels: i64, block: i64| {
+        let format = if block == 1 { Format::Nchw } else { Format::Blocked(block) };
+        TensorDescriptor::with_format(DataType::Float, format, 4, &[2, channels, 3, 5], Mode::Extended)
+            .expect("valid")
+    };
+    // Channels and zeros of the last block as one step, or zeros alone.
+    for (channels, [from, to], beta, last, alone) in [
+        (6, [1, 4], 0.0, Some((2, 2)), false),
+        (5, [1, 4], 0.0, Some((1, 3)), false),
+        (8, [1, 4], 0.0, None, false),
+        (3, [1, 4], 0.0, Some((3, 1)), false),
+        (6, [1, 4], 0.5, None, true),
+        (33, [4, 32], 0.0, Some((1, 31)), false),
+        (35, [4, 32], 0.0, Some((3, 29)), false),
+        (36, [4, 32], 0.0, Some((4, 28)), false),
+        (37, [4, 32], 0.0, None, true),
+        (35, [32, 4], 0.0, Some((3, 1)), false),
+    ] {
+        let [x, y] = [from, to].map(|block| of(channels, block));
+        let scaling = Scaling { alpha: 1.0, beta };
+        let plan = TransformPlan::new(&x, &y, scaling, Mode::Extended).expect("computed");
+        let (mut found, mut zeros) = (None, false);
+        let each = plan.for_each(&mut |step| {
+            match step {
+                Step::Padded(padded) => found = Some((padded.cells.extent, padded.zeros)),
+                Step::Scale(_) => zeros = true,
+                _ => {}
+            }
+            Ok(())
+        });
+        each.expect("nothing fails");
+        assert_eq!((found, zeros), (last, alone), "{channels} channels from {from} to {to}, beta {beta}");
     }
 }
 
@@ -269,21 +309,8 @@ fn batch_normalisation_touches_what_its_statistics_need() {
         (batch(true, false), [1, 0, 0, 1, 1, 0, 1, 0, 1, 1]),
         (batch(true, true), [1, 1, 1, 1, 1, 0, 1, 0, 1, 1]),
     ] {
-        let call = batch_norm::Forward {
-            mode: BatchNormMode::Spatial,
-            x: &x,
-            y: &x,
-            z: None,
-            parameters: batch_norm::Parameters { name: "parameters", tensor: &group },
-            source,
-            epsilon: 1e-5,
-            scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: [""; 6],
-        };
-        let plan = batch_norm::ForwardPlan::new(call, Mode::Extended).expect("computed");
+        let plan = batch_norm::ForwardPlan::new(plain_forward(&x, &group, source), Mode::Extended);
+        let plan = plan.expect("computed");
         let found: Vec<u8> = plan.operands().iter().map(|operand| u8::from(operand.is_touched())).collect();
         assert_eq!(found[..10], touched, "{source:?}");
     }

@@ -7,6 +7,8 @@ mod golden;
 mod golden_windows;
 mod graph;
 mod large;
+mod limits;
+mod moved;
 mod recurrent;
 mod recurrent_cpu;
 mod refusals;

@@ -1,19 +1,23 @@
 //! What descriptors refuse, rule by rule: each rule has a row on either side of it.
 
+use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::transform::{Folding, TransformDescriptor};
 use cudnn::desc::{
-    ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, DropoutDescriptor, FilterDescriptor,
-    LrnDescriptor, PoolingDescriptor, PoolingMode, RnnClip, SpatialTransformerDescriptor, TensorDescriptor,
+    ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
+    DropoutDescriptor, FilterDescriptor, LrnDescriptor, PoolingDescriptor, PoolingMode, RnnClip,
+    SpatialTransformerDescriptor, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
 use cudnn::ops::Scaling;
+use cudnn::ops::batch_norm::{Forward, ForwardPlan, Fused, Source};
 use cudnn::ops::causal_conv::{Call, CausalPlan, Form, Sizes};
 use cudnn::ops::dropout::{DropoutPlan, Pass};
 use cudnn::ops::spatial_transformer::SamplerPlan;
+use testkit::normal::plain_forward;
 
 fn strided(dims: &[i64], strides: &[i64]) -> TensorDescriptor {
     let rank = dims.len() as i64;
@@ -308,6 +312,68 @@ fn strict_transforms_take_powers_of_two() {
         for mode in [Mode::Strict, Mode::Extended] {
             let plan = CausalPlan::forward(&call, mode);
             assert_eq!(plan.is_ok(), taken || !mode.is_strict(), "{call:?}: {:?}", plan.err());
+        }
+    }
+}
+
+/// Forward passes with an activation, of packed NHWC images by channel: the types, functions and
+/// numbers of channels that the original fuses, which saves what it has computed.
+#[test]
+fn strict_mode_fuses_what_the_original_fuses() {
+    use ActivationMode::{Relu, Sigmoid, Swish};
+    use DataType::{Double, Float, Half};
+    for (data_type, function, z, channels, saved, taken) in [
+        (Float, Relu, false, 6, true, true),
+        (Half, Swish, false, 6, true, true),
+        (Double, Relu, false, 6, true, false),
+        (Float, Sigmoid, false, 6, true, false),
+        (Float, Relu, false, 6, false, false),
+        (Float, Relu, true, 8, true, true),
+        (Half, Relu, true, 6, true, false),
+        (Float, Swish, true, 8, true, false),
+    ] {
+        let of = |format| {
+            let tensor =
+                TensorDescriptor::with_format(data_type, format, 4, &[2, channels, 4, 5], Mode::Strict);
+            tensor.expect("valid")
+        };
+        let (x, apart) = (of(Format::Nhwc), of(Format::Nchw));
+        let group = parameters(&x, false, Mode::Extended).expect("valid");
+        let activation = ActivationDescriptor { mode: function, ..ActivationDescriptor::default() };
+        let source = Source::Batch { factor: 0.1, running: [true; 2], saved: [saved; 2] };
+        let call = Forward {
+            mode: BatchNormMode::SpatialPersistent,
+            z: z.then_some(&x),
+            fused: Some(Fused { adds: z, activation }),
+            reserve_size: usize::MAX,
+            workspace_size: usize::MAX,
+            ..plain_forward(&x, &group, source)
+        };
+        for mode in [Mode::Strict, Mode::Extended] {
+            let refused = |call: Forward<'_>, taken: bool, what: &str| {
+                let plan = ForwardPlan::new(call, mode).map_err(|error| error.kind());
+                let want = if taken || !mode.is_strict() { None } else { Some(ErrorKind::NotSupported) };
+                assert_eq!(plan.err(), want, "{what}: {data_type:?} {function:?} {channels} {z} {saved}");
+            };
+            refused(call, taken, "as it is");
+            refused(Forward { mode: BatchNormMode::Spatial, ..call }, false, "another mode");
+            refused(Forward { y: &apart, ..call }, false, "y is NCHW");
+            if z {
+                refused(Forward { z: Some(&apart), ..call }, false, "z is NCHW");
+            }
+        }
+    }
+}
+
+/// At inference a strict pass takes 65,535 images.
+#[test]
+fn strict_inference_has_a_most_of_images() {
+    for (images, taken) in [(65_535, true), (65_536, false)] {
+        let x = strided(&[images, 2, 1, 1], &[2, 1, 1, 1]);
+        let group = parameters(&x, false, Mode::Extended).expect("valid");
+        for mode in [Mode::Strict, Mode::Extended] {
+            let plan = ForwardPlan::new(plain_forward(&x, &group, Source::Given), mode);
+            assert_eq!(plan.is_ok(), taken || !mode.is_strict(), "{images} images");
         }
     }
 }

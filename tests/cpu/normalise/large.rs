@@ -10,7 +10,8 @@ use cudnn::ops::Plan;
 use cudnn::ops::batch_norm::{BackwardPlan, ForwardPlan, Source};
 
 use super::tensors::Memory;
-use super::{machines, plain_backward, plain_forward, run};
+use super::{machines, plain_backward, run};
+use testkit::normal::plain_forward;
 use testkit::random::Rng;
 
 /// Every machine leaves what the reference leaves.

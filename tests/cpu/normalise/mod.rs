@@ -16,6 +16,7 @@ use cudnn::ops::batch_norm::{
 };
 use cudnn::ops::{Plan, Scaling};
 use tensors::{Memory, groups, laid_out};
+use testkit::normal::plain_forward;
 use testkit::random::Rng;
 
 const TYPES: [DataType; 5] =
@@ -91,25 +92,7 @@ fn some_fused(rng: &mut Rng) -> Option<Fused> {
     rng.pick(&[false, true]).then_some(Fused { adds, activation })
 }
 
-/// A forward pass of x, by channel, with nothing else.
-fn plain_forward<'a>(x: &'a TensorDescriptor, of_group: &'a TensorDescriptor, source: Source) -> Forward<'a> {
-    Forward {
-        mode: BatchNormMode::Spatial,
-        x,
-        y: x,
-        z: None,
-        parameters: Parameters { name: "s", tensor: of_group },
-        source,
-        epsilon: 1e-5,
-        scaling: Scaling::MOVE,
-        fused: None,
-        reserve_size: 0,
-        workspace_size: 0,
-        names: NAMES,
-    }
-}
-
-/// Its gradients.
+/// The gradients of a plain forward pass.
 fn plain_backward<'a>(x: &'a TensorDescriptor, of_group: &'a TensorDescriptor) -> Backward<'a> {
     Backward {
         mode: BatchNormMode::Spatial,

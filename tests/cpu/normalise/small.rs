@@ -9,8 +9,9 @@ use cudnn::ops::Scaling;
 use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Source};
 
 use super::large::check;
+use super::plain_backward;
 use super::tensors::Memory;
-use super::{plain_backward, plain_forward};
+use testkit::normal::plain_forward;
 use testkit::random::Rng;
 
 /// Groups of which the first ones are -0, others have numbers that are none, and the rest usual
