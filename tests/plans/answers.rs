@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use cudnn::backend::{self, Isa, Machine};
 use cudnn::desc::normalization::parameters;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
@@ -88,7 +89,11 @@ fn the_last_block_of_channels_comes_with_its_zeros() {
         let (mut found, mut zeros) = (None, false);
         let each = plan.for_each(&mut |step| {
             match step {
-                Step::Padded(padded) => found = Some((padded.cells.extent, padded.zeros)),
+                Step::Padded(padded) => {
+                    let machine = Machine { isa: Isa::PORTABLE, threads: 1 };
+                    assert_eq!(backend::kernel(step, false, machine), Some("padded_blocks"));
+                    found = Some((padded.cells.extent, padded.zeros));
+                }
                 Step::Scale(_) => zeros = true,
                 _ => {}
             }
@@ -330,6 +335,9 @@ fn labels_of_a_device_are_integers() {
     let tensors =
         Tensors { loss: &loss, probs: &probs, gradients: Some(&probs), has_gradients: true, algorithm: 0 };
     let plan = CtcPlan::with_device_labels(tensors, usize::MAX, Mode::Extended).expect("computed");
+    let layouts = [0, 1, 3].map(|operand| plan.layout(operand).map(|layout| layout.dims.to_vec()));
+    assert_eq!(layouts, [None, Some(vec![5, 7, 4]), Some(vec![5, 7, 4])]);
+    assert!(plan.works_in_place(3, 1) && !plan.works_in_place(3, 0));
     let spans: Vec<_> = plan.operands()[4..].iter().map(|operand| (operand.name, operand.span)).collect();
     assert_eq!(spans, [("labels", (0, 4)), ("labelLengths", (0, 28)), ("inputLengths", (0, 28))]);
 }

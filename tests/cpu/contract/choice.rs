@@ -15,6 +15,7 @@ use cudnn::ops::{Contract, Scaling, Step};
 
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
 use testkit::random::Rng;
+use testkit::snapshot;
 
 const FILE: &str = "tests/data/kernels_taken.tsv";
 
@@ -31,32 +32,39 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
 /// Elements of a tensor at most; no memory is taken.
 const ELEMENTS: i64 = 1 << 24;
 
-/// By level and kernel, of how many problems it is the first one that takes them, and how many it
-/// takes.
-type Taken = BTreeMap<(String, String), [usize; 2]>;
+/// What became of problems so far.
+#[derive(Default)]
+struct Seen {
+    /// By level and kernel, of how many problems it is the first one that takes them, and how many
+    /// it takes.
+    taken: BTreeMap<(String, String), [usize; 2]>,
+    /// The steps that kernels were asked for.
+    steps: String,
+}
 
-fn count(step: Step<'_>, taken: &mut Taken) {
+fn count(step: Step<'_>, seen: &mut Seen) {
     for isa in Isa::all() {
         // The model of tiles has every other kernel of this processor's highest level.
         let is_here = |name: &str| isa.name() != "amxmodel" || name.starts_with("tiles");
         let kernels = backend::kernels(step, Machine { isa, threads: 2 });
         for (place, name) in kernels.into_iter().enumerate().filter(|(_, name)| is_here(name)) {
-            let counts = taken.entry((isa.name().to_owned(), name.to_owned())).or_default();
+            let counts = seen.taken.entry((isa.name().to_owned(), name.to_owned())).or_default();
             counts[0] += usize::from(place == 0);
             counts[1] += 1;
         }
     }
 }
 
-fn count_steps(mut steps: Vec<Contract>, rng: &mut Rng, taken: &mut Taken) {
+fn count_steps(mut steps: Vec<Contract>, rng: &mut Rng, seen: &mut Seen) {
     let (tiles, winograd) = (rng.below(2) == 0, rng.below(2) == 0);
     for step in &mut steps {
         *step = step.canonical();
         (step.allow_tiles, step.allow_winograd) = (tiles, winograd);
+        writeln!(seen.steps, "{step}").expect("a string takes all");
     }
-    steps.iter().for_each(|step| count(Step::Contract(step), taken));
+    steps.iter().for_each(|step| count(Step::Contract(step), seen));
     if steps.len() > 1 {
-        count(Step::Phases(&Phases(steps)), taken);
+        count(Step::Phases(&Phases(steps)), seen);
     }
 }
 
@@ -116,7 +124,7 @@ fn near_limits(rng: &mut Rng) -> Convolution {
     }
 }
 
-fn count_convolution(conv: &Convolution, rng: &mut Rng, taken: &mut Taken) {
+fn count_convolution(conv: &Convolution, rng: &mut Rng, seen: &mut Seen) {
     let (direction, (types, sums)) = (rng.pick(&DIRECTIONS), rng.pick(TYPES));
     let dims = conv.dims(direction);
     if dims.iter().any(|dims| dims.contains(&0) || dims.iter().product::<i64>() > ELEMENTS) {
@@ -143,11 +151,11 @@ fn count_convolution(conv: &Convolution, rng: &mut Rng, taken: &mut Taken) {
         Ok(())
     });
     if built.is_ok() {
-        count_steps(steps, rng, taken);
+        count_steps(steps, rng, seen);
     }
 }
 
-fn count_product(rng: &mut Rng, taken: &mut Taken) {
+fn count_product(rng: &mut Rng, seen: &mut Seen) {
     let (types, sums) = rng.pick(TYPES);
     let batch = rng.pick(&[1, 1, 3]);
     let sizes = [1, 2, 3, 4, 5, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513, 2048];
@@ -160,31 +168,43 @@ fn count_product(rng: &mut Rng, taken: &mut Taken) {
     let [c, a, b] = [0, 1, 2].map(|at| Side { layout: &sides[at], scalar: types[at] });
     let terms = Terms::scaled(Scaling { alpha: 1.0, beta: rng.pick(&[0.0, 0.0, 1.0]) });
     if let Ok(step) = Contract::matmul(c, a, b, sums, &terms) {
-        count_steps(vec![step], rng, taken);
+        count_steps(vec![step], rng, seen);
     }
 }
 
-fn text(taken: &Taken) -> String {
+fn text(seen: &Seen) -> String {
     let mut text = String::from("# level\tkernel\tfirst of\ttakes\n");
-    for ((level, kernel), [first, takes]) in taken {
+    for ((level, kernel), [first, takes]) in &seen.taken {
         writeln!(text, "{level}\t{kernel}\t{first}\t{takes}").expect("a string takes all");
     }
     text
 }
 
+/// Problems of which one hash is kept.
+const TOGETHER: usize = 50;
+
 #[test]
 fn kernels_take_what_the_table_says() {
-    let (mut rng, mut taken) = (Rng(53), Taken::new());
-    for _ in 0..6000 {
-        count_convolution(&near_limits(&mut rng), &mut rng, &mut taken);
+    let (mut rng, mut seen, mut steps) = (Rng(53), Seen::default(), String::new());
+    for problem in 0..9000 {
+        if problem < 6000 {
+            count_convolution(&near_limits(&mut rng), &mut rng, &mut seen);
+        } else if problem % 2 == 0 {
+            count_convolution(&Convolution::drawn(1 << 20, &mut rng), &mut rng, &mut seen);
+        } else {
+            count_product(&mut rng, &mut seen);
+        }
+        if (problem + 1) % TOGETHER == 0 {
+            let hash = snapshot::hash(&std::mem::take(&mut seen.steps));
+            let first = problem + 1 - TOGETHER;
+            writeln!(steps, "contractions {first} to {problem}\n  {hash:08x}").expect("a string takes all");
+        }
     }
-    for _ in 0..1500 {
-        count_convolution(&Convolution::drawn(1 << 20, &mut rng), &mut rng, &mut taken);
-        count_product(&mut rng, &mut taken);
-    }
+    let how = "cargo test --test cpu -- contract::choice";
+    assert_eq!(snapshot::compare("contractions.txt", how, &steps, |_| true), 0);
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
     if std::env::var_os("CUDNN_SHIM_TEST_WRITE").is_some() {
-        return std::fs::write(file, text(&taken)).expect("the file can be written");
+        return std::fs::write(file, text(&seen)).expect("the file can be written");
     }
     let committed = std::fs::read_to_string(file).expect("the committed table");
     // Other processors have other levels.
@@ -192,7 +212,7 @@ fn kernels_take_what_the_table_says() {
     let of_here = |line: &&str| line.split('\t').next().is_some_and(|level| levels.contains(level));
     let want: BTreeSet<&str> = committed.lines().filter(of_here).collect();
     let known: BTreeSet<&str> = want.iter().filter_map(|line| line.split('\t').next()).collect();
-    let got = text(&taken);
+    let got = text(&seen);
     let got: BTreeSet<&str> = got
         .lines()
         .filter(|line| known.iter().any(|level| line.starts_with(&format!("{level}\t"))))

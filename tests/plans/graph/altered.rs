@@ -60,7 +60,10 @@ fn other(rng: &mut Rng, tensor: &Tensor) -> (Tensor, String) {
             format!("strides {axis} and {next} swapped")
         }
         5 => {
-            own.vector = Some(Vector { count: rng.pick(&[4, 32]), dimension: axis as i64 });
+            own.vector = Some(Vector {
+                count: rng.pick(&[4, 32]),
+                dimension: rng.pick(&[axis, axis, tensor.dims.rank()]) as i64,
+            });
             format!("vectors of {:?}", own.vector)
         }
         6 => {

@@ -184,7 +184,7 @@ pub(super) fn random_graph(rng: &mut Rng) -> (Graph, Vec<Arc<Tensor>>, Vec<Arc<T
 
 #[test]
 fn what_is_computed_together_has_the_bits_of_single_operations() {
-    let (mut together, mut chains, mut products, mut in_place) = (0, 0, 0, 0);
+    let (mut together, mut chains, mut products, mut in_place, mut told) = (0, 0, 0, 0, 0);
     let asked = extent::cases(1000, 20_000).len() as u64;
     let how = "--test plans graph::fused::what_is_computed_together";
     let count = drawn::cases(asked, how, |case| {
@@ -224,6 +224,7 @@ fn what_is_computed_together_has_the_bits_of_single_operations() {
         if let Some(place) = pair.filter(|_| names.len() == 1) {
             in_place += 1;
             let found = run(&own, Some(place), false);
+            told += u64::from(world.told.iter().any(|line| line.contains("in place of")));
             assert_eq!(found, results[1], "case {case}: {place:?} in one place\n{}", names.join("\n"));
         }
         for (a, b) in results[0].iter().zip(&results[1]) {
@@ -238,10 +239,10 @@ fn what_is_computed_together_has_the_bits_of_single_operations() {
         }
     });
     println!(
-        "of {count} graphs {together} are computed together, {chains} in chains, {products} with products; {in_place} in place"
+        "of {count} graphs {together} are computed together, {chains} in chains, {products} with products; {in_place} in place, of which {told} need no copy"
     );
     // Few may be of one kind.
-    assert!(count < 100 || chains > count / 4 && products > count / 20 && in_place > count / 100);
+    assert!(count < 100 || chains > count / 4 && products > count / 20 && in_place > count / 100 && told > in_place / 2);
 }
 
 /// What somebody else reads, or the caller has, is computed.

@@ -43,6 +43,7 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
         &["contract", "convolution", "matmul"],
     ),
     ("cuda", &["arranged::"], &["convolution/arrange", "convolution/plan"]),
+    ("cuda", &["cores::mapped"], &["transform"]),
     ("cpu", &["ctc::"], &["ctc"]),
     ("cpu", &["dropout::"], &["dropout", "random"]),
     ("cpu", &["normalise::gradients_are", "normalise::forward", "without_saved"], &["norm"]),

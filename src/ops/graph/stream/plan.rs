@@ -233,7 +233,7 @@ fn most_extents<'a>(groups: impl Iterator<Item = &'a Group>) -> [i64; 3] {
 /// All steps but those of masks that the tile is inside of.
 fn run(groups: &[Group], index: [i64; 4], inside: &[bool], sink: Sink<'_>) -> Result<()> {
     for group in groups {
-        if group.band.is_some_and(|band| inside.get(band).copied().unwrap_or(false)) {
+        if group.band.is_some_and(|band| inside.get(band) == Some(&true)) {
             continue;
         }
         group.works.iter().try_for_each(|(work, spots)| sink(work, spots, index))?;
