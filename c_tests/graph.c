@@ -117,6 +117,21 @@ static void extents(void) {
         CHECK((status == CUDNN_STATUS_SUCCESS) == (more == 4));
         for (int i = 0; i < 3; i++) OK(cudnnBackendDestroyDescriptor(of[i]));
     }
+    /* Many products of one batch, as matrices of no batch are, too. */
+    for (int which = 0; which < 3; which++) {
+        static const int many[1] = { CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT };
+        const int64_t dims[3][2] = { { ROWS, INNER }, { INNER, COLUMNS }, { ROWS, COLUMNS } };
+        cudnnBackendDescriptor_t of[3];
+        for (int i = 0; i < 3; i++)
+            of[i] = which == 2 ? tensor_of(i + 1, 2, dims[i], false)
+                               : batch(i + 1, which + 1, dims[i][0], dims[i][1], false);
+        for (int64_t count = -1; count <= 2; count++) {
+            const cudnnStatus_t status =
+                finalized(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, 3, product, of, 1, many, &count);
+            CHECK((status == CUDNN_STATUS_SUCCESS) == (count == 1 || (count == 2 && which != 1)));
+        }
+        for (int i = 0; i < 3; i++) OK(cudnnBackendDestroyDescriptor(of[i]));
+    }
     /* Two diagonals below the middle one, and one above: four in all. */
     cudnnBackendDescriptor_t sides[2] = { tensor(1, 6, 4, false), tensor(2, 6, 6, false) };
     const cudnnBackendDescriptorType_t expand = CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR;
