@@ -7,7 +7,7 @@ use super::{Call, Context, tasks};
 use crate::backend::{self, Address, Hold, Machine};
 use crate::error::Result;
 use crate::ops::part::Part;
-use crate::ops::plan::MAX_OPERANDS;
+use crate::ops::plan::{MAX_OPERANDS, Operand};
 use crate::ops::{Plan, Role};
 use crate::sync::Lock;
 
@@ -40,15 +40,20 @@ impl Context {
         backend::hold(bytes.saturating_add(copies)).map(Some)
     }
 
-    /// What a plan does with memory, for listeners: which operands may lie where others do, copies
-    /// of those that it would overwrite, scratch for all of its steps, tasks that do not wait for
-    /// each other, and an order of writes that it keeps.
+    /// What a plan does with memory, for listeners: the bytes of each operand, from its pointer on,
+    /// which operands may lie where others do, copies of those that it would overwrite, scratch for
+    /// all of its steps, tasks that do not wait for each other, and an order of writes that it
+    /// keeps.
     ///
     /// # Safety
     /// As for [`Context::run`].
     pub(super) unsafe fn extras(&self, plan: &dyn Plan, at: &[Address]) -> Vec<String> {
-        let mut extras = Vec::new();
         let operands = plan.operands();
+        let bytes = |operand: &Operand| {
+            let (low, high) = operand.span;
+            operand.is_touched().then(|| format!("{} {low}..{high}", operand.name))
+        };
+        let mut extras: Vec<String> = operands.iter().filter_map(bytes).collect();
         for (write, to) in operands.iter().enumerate().filter(|(_, to)| to.role.is_written()) {
             for (read, from) in operands.iter().enumerate().filter(|(_, from)| from.role == Role::Read) {
                 if plan.works_in_place(read, write) {

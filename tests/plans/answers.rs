@@ -9,7 +9,8 @@ use cudnn::desc::normalization::parameters;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
-    CtcLossDescriptor, FilterDescriptor, NanPropagation, PoolingDescriptor, PoolingMode, TensorDescriptor,
+    CtcLossDescriptor, FilterDescriptor, NanPropagation, PoolingDescriptor, PoolingMode, ReduceDescriptor,
+    TensorDescriptor,
 };
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, Cut, Dims, LoopNest};
@@ -17,7 +18,7 @@ use cudnn::mode::Mode;
 use cudnn::ops::batch_norm::{self, Source};
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
 use cudnn::ops::ctc::{CtcPlan, Tensors};
-use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
+use cudnn::ops::{ActivationPlan, Plan, ReducePlan, Scaling, Step, TransformPlan, pooling};
 use testkit::normal::plain_forward;
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -295,6 +296,24 @@ fn chunks_of_a_reduction_have_a_place_each() {
         let mut partition = reduce.whole(reduce.schedule());
         partition.chunks = chunks;
         assert_eq!(reduce.workspace_bytes(partition), 16 + slots * slot, "{chunks} chunks");
+    }
+}
+
+/// Results that meet at an address are written in order, by every kind that writes many.
+#[test]
+fn what_meets_is_written_in_order() {
+    let dims = [2, 3, 1, 5];
+    let x = strided(DataType::Float, &dims, &[15, 5, 5, 1]);
+    let group = parameters(&x, false, Mode::Extended).expect("valid");
+    let sum = ReduceDescriptor::default();
+    for (strides, meets) in [([15, 5, 5, 1], false), ([10, 5, 5, 1], true), ([20, 5, 5, 1], false)] {
+        let y = strided(DataType::Float, &dims, &strides);
+        let call = batch_norm::Forward { y: &y, ..plain_forward(&x, &group, Source::Given) };
+        let norm = batch_norm::ForwardPlan::new(call, Mode::Extended).expect("computed");
+        assert_eq!(norm.is_ordered(), meets, "a normalisation to {strides:?}");
+        let wide = strided(DataType::Float, &[2, 3, 4, 5], &[60, 20, 5, 1]);
+        let plan = ReducePlan::new(&sum, &wide, &y, Scaling::MOVE, Mode::Extended).expect("computed");
+        assert_eq!(plan.is_ordered(), meets, "a sum to {strides:?}");
     }
 }
 

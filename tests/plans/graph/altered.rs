@@ -94,8 +94,11 @@ fn other(rng: &mut Rng, tensor: &Tensor) -> (Tensor, String) {
 fn reset(rng: &mut Rng, kind: &mut Kind) -> Option<String> {
     let double = DataType::Double.into();
     match kind {
-        Kind::Pointwise(of) => match rng.below(4) {
+        Kind::Pointwise(of) => match rng.below(8) {
             0 => of.alpha[rng.below(2)] = 2.0,
+            4 => (of.elu_alpha, of.slope) = (2.0, 0.25),
+            5 => (of.softplus_beta, of.swish_beta) = (2.0, 4.0),
+            6 => of.clip = [-1.0, 2.0],
             1 => of.math = double,
             2 => of.axis = Some(rng.pick(&[-1, 1, 2, 3, 4, 5])),
             _ => of.mode = rng.pick(&[0, 1, 3, 9, 10, 100, 101, 301, 303, 305]),

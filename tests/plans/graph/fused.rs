@@ -242,7 +242,10 @@ fn what_is_computed_together_has_the_bits_of_single_operations() {
         "of {count} graphs {together} are computed together, {chains} in chains, {products} with products; {in_place} in place, of which {told} need no copy"
     );
     // Few may be of one kind.
-    assert!(count < 100 || chains > count / 4 && products > count / 20 && in_place > count / 100 && told > in_place / 2);
+    assert!(
+        count < 100
+            || chains > count / 4 && products > count / 20 && in_place > count / 100 && told > in_place / 2
+    );
 }
 
 /// What somebody else reads, or the caller has, is computed.
