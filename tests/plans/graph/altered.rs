@@ -227,7 +227,7 @@ fn many_altered_graphs_are_planned_or_refused_as_before() {
         writeln!(text, "{name}").expect("there is memory");
         for (way, (words, strategy)) in planned::STRATEGIES.into_iter().enumerate() {
             let answers = (0..MANY).map(|time| {
-                let mut rng = Rng(1 << 32 | (at * 8 + way) as u64 * MANY + time);
+                let mut rng = Rng((1 << 32) + (at * 8 + way) as u64 * MANY + time);
                 let (operations, what) = altered(&mut rng, &operations);
                 format!("{what}: {}\n", outcome(operations, strategy, str::to_owned))
             });

@@ -95,8 +95,8 @@ struct Described {
     results: Vec<Arc<Tensor>>,
 }
 
-/// Forward with lengths, and with a cap and dropout in either direction. All matrices are square, so
-/// that another one fits as well.
+/// Forward with lengths, and with a cap and dropout in either direction. All matrices are square,
+/// so that another one fits as well.
 fn graphs() -> Vec<Described> {
     let call = Call { dims: [1, 2, 7, 7], width: 7, mask: Mask::Causal, data_type: DataType::Float };
     let mut graphs = Vec::new();

@@ -100,8 +100,8 @@ fn tiles_give_what_whole_matrices_give() {
     }
 }
 
-/// What stands outside of a mask, and how far it reaches, may be another number for each row, column
-/// or head; no tile is left out then.
+/// What stands outside of a mask, and how far it reaches, may be another number for each row,
+/// column or head; no tile is left out then.
 #[test]
 fn masks_may_have_a_number_for_each_row() {
     let call = Call { dims: [2, 2, 9, 7], width: 4, mask: Mask::Window(3), data_type: DataType::Float };
