@@ -1,7 +1,7 @@
 //! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
 //! loops.
 
-use cudnn::ops::graph::{Attends, Strategy};
+use cudnn::ops::graph::{Attends, Link, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
@@ -347,4 +347,46 @@ fn smaller_extents_take_no_more_workspace() {
         let own = whole.overridden(&extents(&smaller)).expect("the graph runs");
         assert!(attends(&own) && own.workspace() <= whole.workspace());
     }
+}
+
+/// Scales of eight bits, each alone and with the largest result told: factors of what is computed.
+#[test]
+fn scales_of_attention_are_factors() {
+    let call = Call { dims: [1, 2, 7, 7], width: 4, mask: Mask::None, data_type: DataType::Float };
+    let (plain, _, results) = call.operations(true);
+    let largest = float(701, &[1, 1, 1, 1]);
+    let with = |reads: &[(Port, &Arc<Tensor>)], writes: &[(Port, &Arc<Tensor>)]| {
+        let own = |links: &[Link]| -> Vec<(Port, Arc<Tensor>)> {
+            links.iter().map(|link| (link.port, Arc::clone(&link.tensor))).collect()
+        };
+        let (first, last) = (own(&plain[0].reads), own(&plain[0].writes));
+        let reads: Vec<_> = first.iter().map(|(port, x)| (*port, x)).chain(reads.iter().copied()).collect();
+        let writes: Vec<_> = last.iter().map(|(port, y)| (*port, y)).chain(writes.iter().copied()).collect();
+        vec![Operation::new(plain[0].kind.clone(), &reads, &writes)]
+    };
+    let want = given(&plain, &results, &[], WHOLE).remove(0);
+    let scale = by_value(700, DataType::Float, 4);
+    let of_result = [Port::DescaleV, Port::DescaleS, Port::ScaleS, Port::ScaleO];
+    for (port, tells) in of_result.into_iter().flat_map(|port| [(port, false), (port, true)]) {
+        let told = [(Port::AmaxO, &largest)];
+        let operations = with(&[(port, &scale)], if tells { &told } else { &[] });
+        let mut wanted = results.clone();
+        wanted.extend(tells.then(|| largest.clone()));
+        for strategy in [WHOLE, ALWAYS[0], ALWAYS[1]] {
+            let found = given(&operations, &wanted, &[(700, 4.0)], strategy);
+            let scaled: Vec<f64> = want.iter().map(|x| 4.0 * x).collect();
+            assert_near(&found[0], &scaled, 1e-5, &format!("{port:?}, the largest told: {tells}"));
+            if tells {
+                // Before the scale of the result.
+                let by = if port == Port::ScaleO { 1.0 } else { 4.0 };
+                let most = want.iter().fold(0.0_f64, |most, x| most.max(by * x.abs()));
+                assert_near(&found[2], &[most], 1e-5, &format!("the largest by {port:?}"));
+            }
+        }
+    }
+    // Scores that are scaled and scaled back.
+    let inverse = by_value(702, DataType::Float, 4);
+    let operations = with(&[(Port::DescaleQ, &scale), (Port::DescaleK, &inverse)], &[]);
+    let found = given(&operations, &results, &[(700, 4.0), (702, 0.25)], ALWAYS[1]);
+    assert_near(&found[0], &want, 1e-5, "queries and keys");
 }
