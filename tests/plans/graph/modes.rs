@@ -112,6 +112,45 @@ fn every_mode_is_what_it_means() {
     }
 }
 
+/// ELU, softplus and swish with numbers of their own, and a factor of what they are of.
+#[test]
+fn functions_take_their_numbers() {
+    let mut rng = Rng(7);
+    let (x, dy, y, dx) = (float(1, &[2, 9]), float(2, &[2, 9]), float(3, &[2, 9]), float(4, &[2, 9]));
+    type WithNumber = (i32, fn(f64, f64) -> f64);
+    let functions: [WithNumber; 3] = [
+        (103, |x, alpha| if x > 0.0 { x } else { alpha * x.exp_m1() }),
+        (105, |x, beta| (beta * x).exp().ln_1p() / beta),
+        (106, |x, beta| x * sigmoid(beta * x)),
+    ];
+    for (mode, meaning) in functions {
+        for number in [1.0, 0.5, 3.0] {
+            let settings = |mode| Pointwise {
+                elu_alpha: number,
+                softplus_beta: number,
+                swish_beta: number,
+                ..Pointwise::new(mode)
+            };
+            let mut world = World::default();
+            let (xs, dys) = (world.random(&mut rng, &x), world.random(&mut rng, &dy));
+            for factor in [1.0, 0.75] {
+                world.room(&y);
+                let of = Pointwise { alpha: [factor, 1.0], ..settings(mode) };
+                world.run(vec![Operation::new(Kind::Pointwise(of), &[(Port::X, &x)], &[(Port::Y, &y)])]);
+                let want: Vec<f64> = xs.iter().map(|x| meaning(factor * x, number)).collect();
+                assert_near(&world.get(&y), &want, 2e-6, &format!("mode {mode} with {number} of {factor} x"));
+            }
+            world.room(&dx);
+            let reads = [(Port::Dy, &dy), (Port::X, &x)];
+            let of = Kind::Pointwise(settings(mode + 100));
+            world.run(vec![Operation::new(of, &reads, &[(Port::Dx, &dx)])]);
+            let slope = |x: f64| (meaning(x + 1e-6, number) - meaning(x - 1e-6, number)) / 2e-6;
+            let want: Vec<f64> = xs.iter().zip(&dys).map(|(x, dy)| dy * slope(*x)).collect();
+            assert_near(&world.get(&dx), &want, 1e-5, &format!("gradient of mode {mode} with {number}"));
+        }
+    }
+}
+
 #[test]
 fn selections_indices_and_bounds() {
     let mut rng = Rng(6);

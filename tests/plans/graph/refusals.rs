@@ -1,6 +1,6 @@
 //! What has no engine, rule by rule: rows on either side of each.
 
-use cudnn::ops::graph::{BandMask, Vector};
+use cudnn::ops::graph::{BandMask, Padding, Vector};
 
 use super::*;
 
@@ -40,6 +40,27 @@ fn statistics_are_of_whole_groups_in_one_dimension() {
         let writes = [(Port::Y, &y), (Port::Mean, &mean), (Port::InverseVariance, &inverse)];
         let norm = Kind::NormForward(Norm { mode, training: true });
         assert_eq!(is_served(Operation::new(norm, &reads, &writes)), served, "{statistics:?} of {dims:?}");
+    }
+}
+
+#[test]
+fn lengths_are_of_dimensions_that_there_are() {
+    let dims = [2, 3, 4, 5];
+    let (x, y) = (float(1, &dims), float(2, &dims));
+    for (axis, of_lengths, served) in [
+        (2, &[2, 1, 1, 1][..], true),
+        (3, &[2, 3, 1, 1], true),
+        (2, &[1, 1, 1, 1], true),
+        (4, &[2, 1, 1, 1], false),
+        (2, &[2, 1, 1], false),
+        (2, &[2, 1, 1, 1, 1], false),
+        (4, &[2, 1, 1, 1, 1], false),
+    ] {
+        let lengths = packed(3, DataType::Int32, of_lengths);
+        let kind = Kind::Padding(Padding { rows: axis, columns: 3, value: -2.0 });
+        let reads = [(Port::X, &x), (Port::LengthQ, &lengths)];
+        let operation = Operation::new(kind, &reads, &[(Port::Y, &y)]);
+        assert_eq!(is_served(operation), served, "lengths {of_lengths:?} of dimension {axis}");
     }
 }
 
