@@ -37,6 +37,17 @@ fn graphs() -> Vec<(String, Vec<Operation>)> {
         let (graph, ..) = fused::random_graph(&mut Rng(500 + case));
         (format!("random graph {case}"), graph.operations)
     }));
+    for (kv_heads, is_forward) in [(2, true), (2, false), (4, true), (4, false)] {
+        let call = Call { dims: [2, 8, 24, 20], width: 8, mask: Mask::None, data_type: DataType::Half };
+        let mut operations = call.operations(is_forward).0;
+        for link in operations.iter_mut().flat_map(|of| of.reads.iter_mut().chain(&mut of.writes)) {
+            if link.tensor.dims[1] == 1 {
+                let dims = [2, kv_heads, link.tensor.dims[2], link.tensor.dims[3]];
+                link.tensor = packed(link.tensor.uid, DataType::Half, &dims);
+            }
+        }
+        graphs.push((format!("{kv_heads} heads of keys, forward: {is_forward}"), operations));
+    }
     graphs
 }
 

@@ -44,6 +44,21 @@ fn statistics_are_of_whole_groups_in_one_dimension() {
 }
 
 #[test]
+fn filters_have_channels() {
+    for (channels, served) in [(4, true), (2, true), (1, true), (3, false), (8, false), (0, false)] {
+        let (x, y) = (float(1, &[2, 4, 5, 5]), float(3, &[2, 4, 5, 5]));
+        let w = float(2, &[4, channels, 1, 1]);
+        let spatial = Spatial {
+            before: Dims::filled(2, 0),
+            after: Dims::filled(2, 0),
+            strides: Dims::filled(2, 1),
+            dilation: Dims::filled(2, 1),
+        };
+        assert_eq!(is_served(convolution([&x, &w], &y, spatial)), served, "{channels} channels of a filter");
+    }
+}
+
+#[test]
 fn lengths_are_of_dimensions_that_there_are() {
     let dims = [2, 3, 4, 5];
     let (x, y) = (float(1, &dims), float(2, &dims));

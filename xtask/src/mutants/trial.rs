@@ -23,7 +23,7 @@ use crate::{shell, tools};
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
     ("basics", &["attributes::", "blocks::", "disjoint::", "layout::", "names::", "types::"], EVERY),
-    ("plans", &["answers::", "chosen::", "golden::", "refusals::"], EVERY),
+    ("plans", &["answers::", "chosen::", "golden::", "limits::", "moved::", "refusals::"], EVERY),
     (GRAPH, &[], EVERY),
     (
         RECORDINGS,
