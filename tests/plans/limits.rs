@@ -8,6 +8,7 @@ use cudnn::error::ErrorKind;
 use cudnn::mode::Mode;
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::ctc::{CtcPlan, Lengths, Tensors};
+use cudnn::ops::normalise::{Parts, Tree};
 use cudnn::ops::{MatmulPlan, Plan, Scaling, TransformPlan, response};
 
 fn packed(data_type: DataType, dims: &[i64]) -> TensorDescriptor {
@@ -103,5 +104,18 @@ fn lengths_of_the_host_fit_the_tensors() {
         let checked = CtcPlan::check(tensors, lengths(labels, inputs), workspace, Mode::Extended);
         let want = if taken { None } else { Some(ErrorKind::BadParam) };
         assert_eq!(checked.err().map(|error| error.kind()), want, "{labels:?} {inputs:?} {workspace}");
+    }
+}
+
+/// The sums of a normalisation on a device take as much for each group, however many there are.
+#[test]
+fn sums_of_groups_take_the_same_room() {
+    let tree = Tree::ROWS;
+    for members in [100, 5000, 1 << 20] {
+        let parts = Parts::new(members, tree);
+        let [one, ten] = [32, 320].map(|groups| parts.sums_size(groups, tree));
+        assert_eq!((one % (32 * 16), ten), (0, 10 * one), "{members} members");
+        // Groups lie together in rows.
+        assert_eq!(parts.sums_size(33, tree), 2 * one, "{members} members");
     }
 }

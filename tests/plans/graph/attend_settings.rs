@@ -104,6 +104,9 @@ fn graphs() -> Vec<Described> {
     let (mut operations, o) = forward_of_operations(&call);
     add_lengths(&mut operations);
     add("lengths", operations, vec![o]);
+    let (mut operations, o) = forward_of_operations(&call);
+    add_dropout(&mut operations, &float(KEPT, &call.dims), false);
+    add("weights that are multiplied", operations, vec![o]);
     for inner in [MUL, DIV] {
         let (mut operations, o) = forward_of_operations(&call);
         add_cap(&mut operations, inner, Port::Y);

@@ -43,6 +43,19 @@ fn statistics_are_of_whole_groups_in_one_dimension() {
     }
 }
 
+/// An operation has as many tensors as a plan has operands.
+#[test]
+fn parts_of_a_concatenation_are_operands() {
+    use cudnn::ops::plan::MAX_OPERANDS;
+    for (count, served) in [(2, true), (MAX_OPERANDS - 1, true), (MAX_OPERANDS, false)] {
+        let parts: Vec<_> = (0..count).map(|part| float(part as i64 + 10, &[2, 1, 3])).collect();
+        let y = float(1, &[2, count as i64, 3]);
+        let reads: Vec<_> = parts.iter().map(|part| (Port::Part, part)).collect();
+        let concat = Kind::Concat(Concat { axis: 1, in_place: None });
+        assert_eq!(is_served(Operation::new(concat, &reads, &[(Port::Y, &y)])), served, "{count} parts");
+    }
+}
+
 #[test]
 fn filters_have_channels() {
     for (channels, served) in [(4, true), (2, true), (1, true), (3, false), (8, false), (0, false)] {

@@ -138,6 +138,20 @@ fn masks_may_have_a_number_for_each_row() {
     }
 }
 
+/// Indices of tiles are exact in binary32, and there are some.
+#[test]
+fn tiles_have_rows_and_columns() {
+    let most = 1 << 24;
+    for (rows, columns, streamed) in
+        [(3, 5, true), (0, 5, false), (2, most - 1, true), (2, most, false), (most, 2, false)]
+    {
+        let dims = [1, 1, rows, columns];
+        let call = Call { dims, width: 4, mask: Mask::None, data_type: DataType::Float };
+        let execution = in_tiles(&call.operations(true).0, small(2, 3));
+        assert_eq!(streams(&execution), streamed, "{rows} x {columns}");
+    }
+}
+
 /// Bands by any comparison, moved by a bound of rows or of columns and by both lengths, in tiles
 /// that lie on either side of them.
 #[test]
