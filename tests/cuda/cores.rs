@@ -498,7 +498,8 @@ fn both_cores_leave_the_same_bits_with_threads_in_the_other_order() {
     double::run(&[("DRIVER_DOUBLE_ORDER", "reverse")], || all(&mut Cores::new()));
 }
 
-/// Folds and their inverses, padding, all of them a fraction of the problems above.
+/// Folds, their inverses and padding alone: the mutants of transforms are run against these, as all
+/// problems take longer and more memory than a mutant gets.
 #[test]
 fn mapped_transforms_leave_the_same_bits() {
     double::run(&[("CUDNN_SHIM_CHECK", "1")], || mapped(&mut Cores::new()));

@@ -2,14 +2,19 @@
 
 use cudnn::desc::tensor::Format;
 use cudnn::desc::transform::TransformDescriptor;
-use cudnn::desc::{CtcLossDescriptor, LrnDescriptor, TensorDescriptor};
+use cudnn::desc::{
+    ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, CtcLossDescriptor, FilterDescriptor,
+    LrnDescriptor, TensorDescriptor,
+};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::error::ErrorKind;
+use cudnn::layout::Dims;
 use cudnn::mode::Mode;
 use cudnn::ops::contract::Accumulate;
+use cudnn::ops::convolution::{Convolution, ConvolutionPlan, Direction};
 use cudnn::ops::ctc::{CtcPlan, Lengths, Tensors};
 use cudnn::ops::normalise::{Parts, Tree};
-use cudnn::ops::{MatmulPlan, Plan, Scaling, TransformPlan, response};
+use cudnn::ops::{MatmulPlan, Plan, Scaling, Step, TransformPlan, response};
 
 fn packed(data_type: DataType, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(data_type, Format::Nchw, dims.len() as i64, dims, Mode::Extended)
@@ -32,6 +37,46 @@ fn sums_of_bytes_are_integers_as_long_as_they_fit() {
         }
     }
     assert_eq!(Accumulate::of_bytes([F32, I8], Some(1)), None);
+}
+
+/// Sums of bytes are of 32 bits as long as the terms of a result fit, whatever the direction.
+#[test]
+fn sums_of_bytes_count_the_terms_of_a_result() {
+    let most = i64::from(i32::MAX) / (128 * 128);
+    for terms in [most, most + 1] {
+        let two = |value: i64| Dims::filled(2, value);
+        let mode = ConvolutionMode::CrossCorrelation;
+        let geometry =
+            ConvolutionGeometry::new(mode, DataType::Int32, two(0), two(1), two(1)).expect("valid");
+        let desc = ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() };
+        for (direction, x, w, y) in [
+            (Direction::Forward, [1, terms, 1, 1], [1, terms, 1, 1], [1, 1, 1, 1]),
+            (Direction::BackwardData, [1, 1, 1, 1], [terms, 1, 1, 1], [1, terms, 1, 1]),
+            (Direction::BackwardFilter, [terms, 1, 1, 1], [1, 1, 1, 1], [terms, 1, 1, 1]),
+        ] {
+            let types = match direction {
+                Direction::Forward => [DataType::Int8, DataType::Float],
+                Direction::BackwardData => [DataType::Float, DataType::Int8],
+                Direction::BackwardFilter => [DataType::Int8, DataType::Int8],
+            };
+            let of_filter =
+                if direction == Direction::BackwardFilter { DataType::Float } else { DataType::Int8 };
+            let w = FilterDescriptor::new(of_filter, Format::Nchw, 4, &w, Mode::Extended).expect("valid");
+            let (x, y) = (packed(types[0], &x), packed(types[1], &y));
+            let convolution = Convolution::new(direction, &desc, &x, &w, &y, Mode::Extended).expect("valid");
+            let plan = ConvolutionPlan::new(&convolution, Scaling::MOVE).expect("computed");
+            let mut sums = Vec::new();
+            let walked = plan.steps(&mut |step, _| {
+                if let Step::Contract(step) = step {
+                    sums.push(step.accumulate);
+                }
+                Ok(())
+            });
+            walked.expect("nothing fails");
+            let want = if terms == most { Accumulate::Int32 } else { Accumulate::Double };
+            assert_eq!(sums, [want], "{terms} terms, {direction:?}");
+        }
+    }
 }
 
 /// A product times 0 reads no factor.

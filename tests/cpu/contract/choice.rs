@@ -1,7 +1,8 @@
 //! Which kernels take a contraction. What a kernel computes other tests check; where its limits lie
 //! only time shows. So the committed table counts what each kernel takes of many problems around
 //! these limits, and is first asked for: who moves a limit sees how far it reaches, and writes the
-//! table with `CUDNN_SHIM_TEST_WRITE=1`.
+//! table with `CUDNN_SHIM_TEST_WRITE=1`. Of how the same contractions are brought into order there
+//! are hashes, see `testkit::snapshot`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -328,9 +328,7 @@ fn add_slopes(
 }
 
 /// Adds a bias to what the first such operation reads first.
-pub(super) fn add_to_scores(
-    operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool,
-) {
+fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool) {
     let Some(at) = operations.iter().position(is_it) else { return };
     let x = Arc::clone(&operations[at].reads[0].tensor);
     let y = hidden(420, DataType::Float, &x.dims);

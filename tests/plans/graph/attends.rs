@@ -355,14 +355,14 @@ fn scales_of_attention_are_factors() {
     let call = Call { dims: [1, 2, 7, 7], width: 4, mask: Mask::None, data_type: DataType::Float };
     let (plain, _, results) = call.operations(true);
     let largest = float(701, &[1, 1, 1, 1]);
+    let links = |of: &[(Port, &Arc<Tensor>)]| -> Vec<Link> {
+        of.iter().map(|&(port, tensor)| Link { port, tensor: Arc::clone(tensor) }).collect()
+    };
     let with = |reads: &[(Port, &Arc<Tensor>)], writes: &[(Port, &Arc<Tensor>)]| {
-        let own = |links: &[Link]| -> Vec<(Port, Arc<Tensor>)> {
-            links.iter().map(|link| (link.port, Arc::clone(&link.tensor))).collect()
-        };
-        let (first, last) = (own(&plain[0].reads), own(&plain[0].writes));
-        let reads: Vec<_> = first.iter().map(|(port, x)| (*port, x)).chain(reads.iter().copied()).collect();
-        let writes: Vec<_> = last.iter().map(|(port, y)| (*port, y)).chain(writes.iter().copied()).collect();
-        vec![Operation::new(plain[0].kind.clone(), &reads, &writes)]
+        let mut operations = plain.clone();
+        operations[0].reads.extend(links(reads));
+        operations[0].writes.extend(links(writes));
+        operations
     };
     let want = given(&plain, &results, &[], WHOLE).remove(0);
     let scale = by_value(700, DataType::Float, 4);
