@@ -31,6 +31,23 @@ fn a_name_gives_strides_that_have_the_name() {
     }
 }
 
+/// Of several names that fit, the order of the dims is the commonest, then channels innermost.
+#[test]
+fn the_commonest_name_is_found_first() {
+    for dims in [&[2, 3, 4][..], &[2, 3, 1, 5], &[2, 3, 1, 4, 5], &[2, 3, 1, 1, 5], &[2, 3, 1, 1, 4, 5]] {
+        let rank = dims.len();
+        let letters = name::letters(rank);
+        let innermost = letters.map(|of| format!("{}{}{}", &of[..1], &of[2..], &of[1..2]));
+        for (channels, want) in
+            [(3, innermost.as_deref().unwrap_or("channels_last")), (1, letters.unwrap_or("packed"))]
+        {
+            let dims: Vec<i64> = (0..rank).map(|k| if k == 1 { channels } else { dims[k] }).collect();
+            let layout = Arrangement::parse("channels_last", rank).unwrap().layout(&dims).unwrap();
+            assert_eq!(layout.name().as_deref(), Some(want), "{layout:?}");
+        }
+    }
+}
+
 fn for_each(dims: &[i64], mut body: impl FnMut(&[i64])) {
     let count: i64 = dims.iter().product();
     let mut index = vec![0; dims.len()];

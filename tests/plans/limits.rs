@@ -1,5 +1,6 @@
 //! Where rules of operations begin to hold: the last number on either side.
 
+use cudnn::desc::normalization::BatchNormMode;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::transform::TransformDescriptor;
 use cudnn::desc::{
@@ -8,13 +9,15 @@ use cudnn::desc::{
 };
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::error::ErrorKind;
-use cudnn::layout::Dims;
+use cudnn::layout::format::packed_strides;
+use cudnn::layout::{Dims, Layout};
 use cudnn::mode::Mode;
-use cudnn::ops::contract::Accumulate;
+use cudnn::ops::batch_norm::{Forward, ForwardPlan, Parameters, Source};
+use cudnn::ops::contract::{Accumulate, Geometry, Side, Terms};
 use cudnn::ops::convolution::{Convolution, ConvolutionPlan, Direction};
 use cudnn::ops::ctc::{CtcPlan, Lengths, Tensors};
 use cudnn::ops::normalise::{Parts, Tree};
-use cudnn::ops::{MatmulPlan, Plan, Scaling, Step, TransformPlan, response};
+use cudnn::ops::{Contract, MatmulPlan, Plan, Scaling, Step, TransformPlan, response};
 
 fn packed(data_type: DataType, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(data_type, Format::Nchw, dims.len() as i64, dims, Mode::Extended)
@@ -162,5 +165,152 @@ fn sums_of_groups_take_the_same_room() {
         assert_eq!((one % (32 * 16), ten), (0, 10 * one), "{members} members");
         // Groups lie together in rows.
         assert_eq!(parts.sums_size(33, tree), 2 * one, "{members} members");
+    }
+}
+
+/// Row-major.
+fn layout(dims: &[i64]) -> Layout {
+    let order: Vec<usize> = (0..dims.len()).collect();
+    Layout { dims: Dims::new(dims), strides: packed_strides(dims, &order).expect("small"), split: None }
+}
+
+fn side(layout: &Layout) -> Side<'_> {
+    Side { layout, scalar: Scalar::F32 }
+}
+
+/// Batches of factors are those of the product or 1; so is all of a bias and of what is added.
+#[test]
+fn products_have_the_extents_of_what_they_are_made_of() {
+    let taken = |c: &[i64], a: &[i64], b: &[i64], bias: Option<&[i64]>| {
+        let [c, a, b] = [c, a, b].map(layout);
+        let bias = bias.map(layout);
+        let terms = Terms { bias: bias.as_ref().map(side), ..Terms::scaled(Scaling::MOVE) };
+        let made = Contract::matmul(side(&c), side(&a), side(&b), Accumulate::Single, &terms);
+        made.map(|_| ()).map_err(|error| error.kind())
+    };
+    let (c, a, b) = (&[6, 3, 5], &[6, 3, 4], &[6, 4, 5]);
+    assert_eq!(taken(c, a, b, None), Ok(()));
+    assert_eq!(taken(c, &[1, 3, 4], b, None), Ok(()));
+    assert_eq!(taken(c, a, &[1, 4, 5], None), Ok(()));
+    let other = Err(ErrorKind::BadParam);
+    for (c, a, b) in [
+        (c, &[3, 3, 4], b),
+        (c, a, &[2, 4, 5]),
+        (&[1, 3, 5], a, b),
+        (c, &[6, 2, 4], b),
+        (c, a, &[6, 3, 5]),
+        (c, a, &[6, 4, 4]),
+    ] {
+        assert_eq!(taken(c, a, b, None), other, "{c:?} {a:?} {b:?}");
+    }
+    for (bias, fits) in [
+        (&[6, 3, 5], true),
+        (&[1, 1, 5], true),
+        (&[6, 3, 1], true),
+        (&[1, 1, 1], true),
+        (&[3, 3, 5], false),
+        (&[6, 2, 5], false),
+        (&[6, 3, 4], false),
+    ] {
+        assert_eq!(taken(c, a, b, Some(bias)), if fits { Ok(()) } else { other }, "{bias:?}");
+    }
+    assert_eq!(taken(&[6], &[6], &[6], None), other);
+    assert_eq!(taken(c, &[3, 4], b, None), other);
+}
+
+/// Images, filters and results have the same number of dimensions.
+#[test]
+fn convolutions_have_operands_of_one_rank() {
+    let dims = [[2, 3, 6, 6, 6], [4, 3, 1, 1, 1], [2, 4, 6, 6, 6]];
+    let geometry = |spatial: usize| {
+        let all = |value: i64| Dims::filled(spatial, value);
+        Geometry { padding: all(0), strides: all(1), dilation: all(1), groups: 1, flip: false }
+    };
+    for ranks in [[5, 5, 5], [4, 4, 4], [4, 5, 4], [5, 4, 5], [5, 5, 4], [4, 4, 5], [5, 4, 4], [1, 1, 1]] {
+        let [x, w, y]: [Layout; 3] = std::array::from_fn(|k| layout(&dims[k][..ranks[k]]));
+        let (sums, terms) = (Accumulate::Single, Terms::scaled(Scaling::MOVE));
+        let built = Contract::forward(
+            side(&y),
+            side(&x),
+            side(&w),
+            &geometry(ranks[0].saturating_sub(2)),
+            sums,
+            &terms,
+            &mut |_| Ok(()),
+        );
+        let fits = ranks[0] > 1 && ranks.iter().all(|&rank| rank == ranks[0]);
+        let want = if fits { Ok(()) } else { Err(ErrorKind::BadParam) };
+        assert_eq!(built.map_err(|error| error.kind()), want, "{ranks:?}");
+    }
+}
+
+/// A program may say that it leaves filters as they are, and of no other operand.
+#[test]
+fn convolutions_alone_have_filters() {
+    let x = packed(DataType::Float, &[2, 3, 6, 6]);
+    let w = FilterDescriptor::new(DataType::Float, Format::Nchw, 4, &[4, 3, 1, 1], Mode::Extended);
+    let (w, y) = (w.expect("valid"), packed(DataType::Float, &[2, 4, 6, 6]));
+    let two = |value: i64| Dims::filled(2, value);
+    let mode = ConvolutionMode::CrossCorrelation;
+    let geometry = ConvolutionGeometry::new(mode, DataType::Float, two(0), two(1), two(1)).expect("valid");
+    let desc = ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() };
+    for (direction, want) in [
+        (Direction::Forward, Some("w")),
+        (Direction::BackwardData, Some("w")),
+        (Direction::BackwardFilter, None),
+    ] {
+        let convolution = Convolution::new(direction, &desc, &x, &w, &y, Mode::Extended).expect("valid");
+        let plan = ConvolutionPlan::new(&convolution, Scaling::MOVE).expect("computed");
+        assert_eq!(plan.filters().map(|at| plan.operands()[at].name), want, "{direction:?}");
+    }
+    let [a, b, c] = [[2, 3, 4], [2, 4, 5], [2, 3, 5]].map(|dims| packed(DataType::Float, &dims));
+    let moved = TransformDescriptor::default();
+    let lrn = LrnDescriptor::new(5, 1e-4, 0.75, 2.0).expect("valid");
+    let plans: [Box<dyn Plan + '_>; 3] = [
+        Box::new(MatmulPlan::new([&a, &b, &c], Scaling::MOVE).expect("computed")),
+        Box::new(TransformPlan::with_map(&moved, &x, &x, Scaling::MOVE, Mode::Extended).expect("computed")),
+        Box::new(response::cross_channel(&lrn, &x, &x, Scaling::MOVE, Mode::Extended).expect("computed")),
+    ];
+    for plan in plans {
+        assert_eq!(plan.filters(), None, "{}", plan.operands()[0].name);
+    }
+}
+
+/// Strict mode takes parameters for each activation as so many numbers that lie packed, whatever
+/// their dims are.
+#[test]
+fn strict_parameters_of_activations_are_packed_numbers() {
+    let x = packed(DataType::Float, &[2, 3, 4, 5]);
+    let of = |dims: &[i64], strides: &[i64]| {
+        TensorDescriptor::with_strides(DataType::Float, dims.len() as i64, dims, strides, Mode::Extended)
+            .expect("valid")
+    };
+    for (dims, strides, taken) in [
+        ([1, 3, 4, 5], [60, 20, 5, 1], true),
+        ([1, 60, 1, 1], [60, 1, 1, 1], true),
+        ([2, 5, 3, 2], [30, 6, 2, 1], true),
+        ([1, 61, 1, 1], [61, 1, 1, 1], true),
+        ([1, 59, 1, 1], [59, 1, 1, 1], false),
+        ([1, 60, 1, 1], [120, 2, 1, 1], false),
+        ([1, 4, 3, 5], [60, 1, 20, 4], false),
+        ([1, 3, 4, 5], [60, 1, 15, 3], false),
+    ] {
+        let s = of(&dims, &strides);
+        let call = Forward {
+            mode: BatchNormMode::PerActivation,
+            x: &x,
+            y: &x,
+            z: None,
+            parameters: Parameters { name: "s", tensor: &s },
+            source: Source::Given,
+            epsilon: 1e-3,
+            scaling: Scaling::MOVE,
+            fused: None,
+            reserve_size: 0,
+            workspace_size: 0,
+            names: [""; 6],
+        };
+        let plan = ForwardPlan::new(call, Mode::Strict);
+        assert_eq!(plan.is_ok(), taken, "{dims:?} {strides:?}: {:?}", plan.err());
     }
 }

@@ -11,7 +11,7 @@ use cudnn::backend::{self, Isa, Machine};
 use cudnn::dtype::Scalar;
 use cudnn::layout::format::packed_strides;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Geometry, Phases, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Geometry, Parts, Phases, Side, Terms};
 use cudnn::ops::{Contract, Scaling, Step};
 
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
@@ -61,7 +61,11 @@ fn count_steps(mut steps: Vec<Contract>, rng: &mut Rng, seen: &mut Seen) {
     for step in &mut steps {
         *step = step.canonical();
         (step.allow_tiles, step.allow_winograd) = (tiles, winograd);
-        writeln!(seen.steps, "{step}").expect("a string takes all");
+        // How a device cuts its sums, too, and those of factors of which one is narrow.
+        let mut mixed = *step;
+        mixed.b = Scalar::F16;
+        let parts = [Parts::of(step), Parts::of(&mixed)];
+        writeln!(seen.steps, "{step} {parts:?}").expect("a string takes all");
     }
     steps.iter().for_each(|step| count(Step::Contract(step), seen));
     if steps.len() > 1 {

@@ -46,9 +46,11 @@ impl Maker {
     fn product(&mut self, rng: &mut Rng) {
         if rng.below(2) == 0 {
             let (m, n, k) = (1 + rng.below(40) as i64, 1 + rng.below(40) as i64, 1 + rng.below(20) as i64);
-            self.dims = vec![2, m, n];
-            let (a, b) = (self.input(&[2, m, k]), self.input(&[2, k, n]));
-            let c = self.result(rng, &[2, m, n]);
+            let batch = rng.pick(&[&[2_i64][..], &[2], &[], &[2, 1]]);
+            let [a, b, c] = [[m, k], [k, n], [m, n]].map(|matrix| [batch, &matrix].concat());
+            let (a, b) = (self.input(&a), self.input(&b));
+            self.dims = c;
+            let c = self.result(rng, &self.dims.clone());
             return self.operations.push(matmul(&a, &b, &c));
         }
         let (channels, filters, extent) =

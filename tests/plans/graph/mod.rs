@@ -8,6 +8,7 @@ mod chosen;
 mod composed;
 mod fused;
 mod integers;
+mod interleaved;
 mod layers;
 mod modes;
 mod norms;
@@ -16,6 +17,7 @@ mod overrides;
 mod planned;
 mod refusals;
 mod streams;
+mod texts;
 
 use std::collections::HashMap;
 use std::sync::Arc;

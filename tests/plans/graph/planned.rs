@@ -9,13 +9,14 @@ use testkit::snapshot;
 use super::*;
 
 /// Those of the two cores; whatever the size, chains, attention in one step, and in tiles.
-pub(super) const STRATEGIES: [(&str, Strategy); 6] = [
+pub(super) const STRATEGIES: [(&str, Strategy); 7] = [
     ("on the CPU core", Strategy::CPU),
     ("on the CUDA core", Strategy::CUDA),
     ("together", fused::TOGETHER),
     ("in one step", attends::ALWAYS[1]),
     ("in tiles", in_tiles(0)),
     ("in tiles of several heads", in_tiles(20)),
+    ("in tiles of several batches", in_tiles(60)),
 ];
 
 /// Tiles of two rows and three columns, of as many heads as have so many scores together.

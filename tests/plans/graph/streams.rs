@@ -75,9 +75,12 @@ fn with_statistics(call: &Call, world: &mut World) {
 #[test]
 fn tiles_give_what_whole_matrices_give() {
     let mut rng = Rng(61);
+    let (single, half) = ((DataType::Float, 1e-5), (DataType::Half, 0.02));
+    let extents = [[1, 2, 150, 300], [2, 1, 130, 130], [1, 1, 1, 700], [1, 3, 300, 20]];
+    let of_any_type = extents.map(|dims| (dims, single)).into_iter().chain([(extents[0], half)]);
     for mask in [Mask::None, Mask::Causal, Mask::Window(40), Mask::Window(1)] {
-        for dims in [[1, 2, 150, 300], [2, 1, 130, 130], [1, 1, 1, 700], [1, 3, 300, 20]] {
-            let call = Call { dims, width: 24, mask, data_type: DataType::Float };
+        for (dims, (data_type, bound)) in of_any_type.clone() {
+            let call = Call { dims, width: 24, mask, data_type };
             for is_forward in [true, false] {
                 let (operations, given, results) = call.operations(is_forward);
                 let mut world = world_of(&call, &mut rng, &given);
@@ -92,7 +95,7 @@ fn tiles_give_what_whole_matrices_give() {
                 }
                 for own in &found[1..] {
                     for (own, whole) in own.iter().zip(&found[0]) {
-                        assert_near(own, whole, 1e-5, &format!("{dims:?} {mask:?}, forward: {is_forward}"));
+                        assert_near(own, whole, bound, &format!("{dims:?} {mask:?}, forward: {is_forward}"));
                     }
                 }
             }
@@ -323,6 +326,25 @@ fn tiles_of_several_heads_hold_no_matrix_of_scores() {
             let (streams, bytes) = planned(extent, is_forward);
             let of_rows = 4 * 16 * extent as usize * 64 * if is_forward { 0 } else { 2 * (4 + 2) };
             assert!(streams && bytes <= (160 << 20) + of_rows, "{bytes} bytes for {extent} positions");
+        }
+    }
+}
+
+/// What is computed with whole scores stays so under smaller extents, and what is computed in tiles
+/// does, however few scores are left.
+#[test]
+fn smaller_extents_are_computed_alike() {
+    for (extent, in_tiles) in [(1024, false), (2048, true)] {
+        let graph = |extent| {
+            let dims = [4, 16, extent, extent];
+            let call = Call { dims, width: 64, mask: Mask::Causal, data_type: DataType::Half };
+            Graph { operations: call.operations(true).0 }
+        };
+        let whole = Execution::planned(&graph(extent), IN_TILES).expect("the graph runs");
+        assert_eq!(streams(&whole), in_tiles, "{extent} positions");
+        for smaller in [extent / 2, 8] {
+            let own = whole.overridden(&extents(&graph(smaller))).expect("the graph runs");
+            assert_eq!(streams(&own), in_tiles, "{smaller} positions of {extent}");
         }
     }
 }
