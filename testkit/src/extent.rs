@@ -55,7 +55,7 @@ pub fn levels(step: Step<'_>) -> Vec<Isa> {
     let is_modelled =
         |isa| takes(isa, "tiles_of_parts") || contractions.iter().map(digest).sum::<u32>() % MODELLED == 0;
     let wanted = |isa: &Isa| match isa.name() {
-        "amx" => takes_tiles(*isa),
+        "amx" | "neonmm" => takes_tiles(*isa),
         "amxmodel" => takes_tiles(*isa) && is_modelled(*isa),
         _ => has_bytes || Isa::available().any(|level| level == *isa),
     };

@@ -193,11 +193,11 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let vnni = takes_vnni(step, isa);
     #[cfg(target_arch = "aarch64")]
-    if isa.has_neon() && direct::depthwise_wgrad_interleaved::channels(step).is_some() {
-        return None;
-    }
+    let has_vectors = isa.has_neon();
     #[cfg(target_arch = "x86_64")]
-    if isa.has_avx2()
+    let has_vectors = isa.has_avx2();
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if has_vectors
         && (direct::depthwise_wgrad_interleaved::channels(step).is_some()
             || vnni && direct::conv_few_channels::apply(step, isa))
     {

@@ -21,6 +21,8 @@ pub(super) enum Tiles {
     None,
     /// A model in portable code, with the bits of the instructions: for tests on any processor.
     Model,
+    /// The matrix instructions of Armv8.6, of bytes and of bf16.
+    Matrix,
     /// AMX.
     Processor,
 }
@@ -90,6 +92,7 @@ impl Isa {
     pub fn name(self) -> &'static str {
         match (self.tiles, self.level) {
             (Tiles::Processor, _) => "amx",
+            (Tiles::Matrix, _) => "neonmm",
             (Tiles::Model, _) => "amxmodel",
             (_, Level::Portable) => "portable",
             (_, Level::Neon) => "neon",
@@ -106,6 +109,7 @@ impl Isa {
         match self.tiles {
             Tiles::None => has(self.level),
             Tiles::Model => true,
+            Tiles::Matrix => has(self.level) && has_matrices(),
             Tiles::Processor => has(self.level) && may_use_tiles(),
         }
     }
@@ -157,10 +161,11 @@ impl Isa {
 }
 
 /// All of them, lowest first.
-const LEVELS: [Isa; 9] = [
+const LEVELS: [Isa; 10] = [
     Isa::of(Level::Portable),
     Isa::of(Level::Neon),
     Isa::of(Level::NeonDot),
+    Isa { level: Level::NeonDot, tiles: Tiles::Matrix },
     Isa::of(Level::Avx2),
     Isa::of(Level::Avx2Vnni),
     Isa::of(Level::Avx512),
@@ -197,6 +202,17 @@ fn may_use_tiles() -> bool {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 fn may_use_tiles() -> bool {
+    false
+}
+
+/// Whether the processor multiplies matrices of bytes and of bf16.
+#[cfg(target_arch = "aarch64")]
+fn has_matrices() -> bool {
+    std::arch::is_aarch64_feature_detected!("i8mm") && std::arch::is_aarch64_feature_detected!("bf16")
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn has_matrices() -> bool {
     false
 }
 

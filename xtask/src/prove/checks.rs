@@ -172,14 +172,24 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "numpy",
-        about: "100,000 random cases against NumPy, and every other test",
-        minutes: 120,
+        about: "100,000 random cases against NumPy, and all others of the installed library",
+        minutes: 60,
         run: Run {
             program: Program::Task,
-            arguments: &["test"],
+            arguments: &["test", "--library"],
             variables: &[("CUDNN_SHIM_NUMPY_CASES", "100000"), ("CUDNN_SHIM_TEST_FULL", "1")],
         },
         figure: Figure::Last(" passed, "),
+    },
+    Check {
+        name: "full",
+        about: "C programs by both compilers in every way, kernels of the CPU core, programs beside the original: all of what is sampled else",
+        minutes: 90,
+        run: cargo(
+            &["test", "--test", "c_programs", "--test", "cpu", "--test", "beside"],
+            &[("CUDNN_SHIM_TEST_FULL", "1")],
+        ),
+        figure: Figure::Tests,
     },
     Check {
         name: "ptx",

@@ -1,7 +1,7 @@
 //! Convolutions of particular shapes, whose sums are computed where the operands lie or are copied
 //! to, without packing a matrix.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod conv_few_channels;
 pub mod depthwise_interleaved;
 pub mod depthwise_planar;

@@ -1,6 +1,6 @@
 //! The kernels of contractions, in the order in which they are asked whether they accept one.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::conv_few_channels::ConvFewChannels;
 use super::direct::depthwise_interleaved::DepthwiseInterleaved;
 use super::direct::depthwise_planar::DepthwisePlanar;
@@ -43,7 +43,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         name: "tiles",
         when: "where the level has tiles: products of bytes, and of halves and bf16 where a program lets \
                Tensor Cores have them, at least 8 columns (filters of a group) and 16 terms a sum, but for \
-               windows in planes (NCHW)",
+               windows in planes (NCHW); with `neonmm` no halves, and at least 16 columns and 64 terms",
         accept: |problem| problem.launch(Tiles::new(problem).filter(|tiles| !tiles.are_single())),
     },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -109,7 +109,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
                layers with several filters a channel",
         accept: |problem| of_avx2(problem, GroupedFewChannels::new),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "conv_few_channels",
         when: "windows over up to 32 channels side by side (NHWC), at most 384 products a sum, as in \

@@ -1,14 +1,17 @@
 //! Contractions by tile instructions: strips of sixteen rows by strips of sixteen lanes, two by two
 //! at a time.
 //!
-//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`]:
-//! sixteen pairs of terms at a time, which depends on nothing but the loops of the sum, whatever is
-//! packed together, and so on neither the batch nor the number of threads.
+//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`], sixteen
+//! pairs of terms at a time, or that of the instructions of aarch64, one pair after the other. It
+//! depends on nothing but the loops of the sum, whatever is packed together, and so on neither the
+//! batch nor the number of threads.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod amx;
 mod call;
 mod model;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod neon;
 mod pack;
 mod single;
 mod split;
@@ -33,13 +36,8 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, PART_ROWS, Role};
 
-/// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may be
-/// those of a batch, which does not decide.
-const COLUMNS: i64 = 8;
-const TERMS: i64 = 16;
-
-/// The same of binary32: to split a number takes as long as tiles gain in 60 products, and a sum
-/// leaves through memory.
+/// Columns of `b` and terms of a sum from which on tiles multiply binary32: to split a number takes
+/// as long as tiles gain in 60 products, and a sum leaves through memory.
 const PART_COLUMNS: i64 = 128;
 const PART_TERMS: i64 = 512;
 
@@ -54,13 +52,14 @@ const PART_STEPS: usize = 8;
 /// Bytes of `b` that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
 
-/// What a step multiplies, and in which parts, if tiles may and should.
-fn product(step: &Contract) -> Option<(Product, Split)> {
+/// What a step multiplies, and in which parts, if the tiles of this unit may and should.
+fn product(step: &Contract, unit: &Unit) -> Option<(Product, Split)> {
     let signs = [step.a, step.b].map(|scalar| scalar == Scalar::I8);
     let product = match (step.accumulate, [step.a, step.b]) {
         (Accumulate::Int32, _) => (Product::Bytes(signs), Split::None),
         (Accumulate::Single, _) if !step.allow_tiles => return None,
         (Accumulate::Single, [Scalar::Bf16, Scalar::Bf16]) => (Product::Bf16, Split::None),
+        (Accumulate::Single, _) if !unit.takes_parts => return None,
         (Accumulate::Single, [Scalar::F16, Scalar::F16]) => (Product::Bf16, Split::Half),
         (Accumulate::Single, [Scalar::F32, Scalar::F32]) if is_large(step) => {
             if step.allow_conversion {
@@ -71,7 +70,8 @@ fn product(step: &Contract) -> Option<(Product, Split)> {
         }
         _ => return None,
     };
-    let is_full = step.extent(Role::N) >= COLUMNS && step.extent(Role::K) >= TERMS;
+    let [columns, terms] = unit.least;
+    let is_full = step.extent(Role::N) >= columns && step.extent(Role::K) >= terms;
     (is_full && !are_pixels_of_windows(step)).then_some(product)
 }
 
@@ -93,7 +93,7 @@ fn are_pixels_of_windows(step: &Contract) -> bool {
 
 /// Whether tiles multiply a step on this level.
 pub fn apply(step: &Contract, isa: Isa) -> bool {
-    Unit::of(isa).is_some() && product(step).is_some()
+    Unit::of(isa).is_some_and(|unit| product(step, &unit).is_some())
 }
 
 /// One operand.
@@ -169,7 +169,8 @@ impl<'a> Tiles<'a> {
     /// For a problem that tiles should multiply.
     pub fn new(problem: &Problem<'a>) -> Option<Tiles<'a>> {
         let (step, isa) = (problem.step(), problem.isa);
-        let (unit, (product, split)) = Unit::of(isa).zip(product(step))?;
+        let unit = Unit::of(isa)?;
+        let (product, split) = product(step, &unit)?;
         let [m, n, sum, batch] = [Role::M, Role::N, Role::K, Role::Batch].map(|role| Loops::of(step, role));
         let [a, b] = problem.sources_as_they_are(step);
         let (lanes_are_m, is_split) = (lanes_are_m(step), split != Split::None);

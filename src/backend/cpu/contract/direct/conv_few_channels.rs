@@ -9,12 +9,17 @@ use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
+#[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
 use crate::backend::cpu::contract::epilogue::run::EIGHT;
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::gemm::tiles::{LaneTile, Tiles};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Vnni, Avx512Vnni, MAX_NR, MR, Simd};
+#[cfg(target_arch = "aarch64")]
+use crate::backend::cpu::contract::kernel::simd::NeonDot;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::kernel::simd::{Avx2Vnni, Avx512Vnni};
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowPointers, fills};
 use crate::backend::cpu::contract::operands::pack::{LaneOffsets, PackScalar, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Padded, Planes};
@@ -116,6 +121,13 @@ const fn least<S: Simd>() -> usize {
 }
 
 /// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
+#[cfg(target_arch = "aarch64")]
+pub fn apply(step: &Contract, _: Isa) -> bool {
+    find(step, least::<NeonDot>(), false).is_some()
+}
+
+/// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
+#[cfg(target_arch = "x86_64")]
 pub fn apply(step: &Contract, isa: Isa) -> bool {
     find(step, if isa.has_avx512() { least::<Avx512Vnni>() } else { least::<Avx2Vnni>() }, false).is_some()
 }
@@ -195,7 +207,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
     /// # Safety
     /// As for [`run`](ConvFewChannels::run); the filters are packed, and there is room for a block
     /// of the image.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn block(&self, filters: *const S::KGroup, copy: *mut S::Scalar, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
@@ -213,6 +225,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
         let strips = columns.div_ceil(MR);
         let direct = self.outputs.takes_acc(<S::Acc as Element>::SCALAR);
         let plain = self.outputs.is_plain();
+        #[cfg(target_arch = "x86_64")]
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
         let whole = registers::tiles::<S>().zip(self.outputs.f32_epilogue.as_ref());
@@ -265,6 +278,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                         v: filters.wrapping_add(panel * each),
                     };
                     let places = &places[..count];
+                    #[cfg(target_arch = "x86_64")]
                     if let Some(narrow) = narrow.filter(|_| tile.whole && lanes == Self::NR) {
                         // SAFETY: the copy and the filters are there, and all lanes have a place in
                         // the destination.
@@ -300,9 +314,12 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                     // all lanes have a place in it.
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
+                        #[cfg(target_arch = "x86_64")]
                         if let Some((narrow, line)) = self.outputs.narrow.as_ref().zip(Line::of(runs)) {
                             narrow.lines_epilogue(places, &line, c.as_ptr().cast());
-                        } else if !(direct && plain) {
+                            continue;
+                        }
+                        if !(direct && plain) {
                             for (place, &acc) in places.iter().zip(&c) {
                                 for run in runs {
                                     let acc = acc.wrapping_add(run.lane as usize);

@@ -8,7 +8,7 @@
 //! tap.
 
 mod block;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod padded;
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::ops::Range;
 pub use self::block::Block;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use self::block::Span;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use self::padded::Padded;
 use super::pack::Source;
 use super::points::{Loop, Loops, OperandOffsets, StridedRun};

@@ -1,9 +1,13 @@
-//! What multiplies tiles: AMX, or its model.
+//! What multiplies tiles: AMX, or its model, or the matrix instructions of aarch64.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::amx;
 use super::call::Multiply;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+use super::call::{ROW, TILE_ROWS};
 use super::model;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+use super::neon;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::isa::Tiles;
 
@@ -14,20 +18,42 @@ pub struct Unit {
     /// Called on a thread before it multiplies, and after.
     configure: unsafe fn(),
     release: unsafe fn(),
+    /// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may
+    /// be those of a batch, which does not decide.
+    pub least: [i64; 2],
+    /// Whether several products of parts take less time than one of the numbers themselves.
+    pub takes_parts: bool,
 }
 
+/// Of AMX and its model.
+const LEAST: [i64; 2] = [8, 16];
+
 impl Unit {
+    const MODEL: Unit =
+        Unit { multiply: model::multiply, configure: || (), release: || (), least: LEAST, takes_parts: true };
+
     /// What the level has; `None` for levels without tiles.
     pub fn of(isa: Isa) -> Option<Unit> {
         match isa.tiles() {
             Tiles::None => None,
-            Tiles::Model => Some(Unit { multiply: model::multiply, configure: || (), release: || () }),
+            Tiles::Model => Some(Unit::MODEL),
+            // A strip of lanes and a step are whole. Of four multiplications a fused one makes, and
+            // one of these sixteen, so that four or six of them gain nothing.
+            #[cfg(all(target_arch = "aarch64", not(miri)))]
+            Tiles::Matrix => Some(Unit {
+                multiply: neon::multiply,
+                least: [TILE_ROWS as i64, ROW as i64],
+                takes_parts: false,
+                ..Unit::MODEL
+            }),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tiles::Processor => {
-                Some(Unit { multiply: amx::multiply, configure: amx::configure, release: amx::release })
-            }
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Tiles::Processor => None,
+            Tiles::Processor => Some(Unit {
+                multiply: amx::multiply,
+                configure: amx::configure,
+                release: amx::release,
+                ..Unit::MODEL
+            }),
+            _ => None,
         }
     }
 
@@ -208,10 +234,63 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "aarch64")]
+    #[test]
+    fn the_instructions_of_matrices_have_the_bits_of_their_definition() {
+        let Some(isa) = Isa::all().find(|isa| isa.tiles() == Tiles::Matrix) else {
+            println!("skipped: this processor multiplies no matrices");
+            return;
+        };
+        let (unit, model) = (Unit::of(isa).expect("the level has tiles"), Unit::MODEL);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let bytes = [true, false].map(|a| [true, false].map(|b| Product::Bytes([a, b])));
+        for (round, &product) in
+            (0..16).flat_map(|round| bytes.as_flattened().iter().map(move |of| (round, of)))
+        {
+            let case = Case::new(Kind::Any, product, 1 + round % 3, &mut random);
+            let (strips, adds) = ([1 + round / 2 % 2, 1 + round / 4 % 2], round % 5 > 0);
+            let [got, want] =
+                [&unit, &model].map(|unit| case.run(unit, product, strips, 1 + round % 3, adds));
+            assert_eq!(got, want, "{product:?}, round {round}");
+        }
+        for (round, kind) in (0..24).flat_map(|round| KINDS.map(|kind| (round, kind))) {
+            let steps = 1 + round % 3;
+            let product = [Product::Bf16, Product::Bf16, Product::Six, Product::Three][round % 4];
+            let case = Case::new(kind, product, steps, &mut random);
+            let (strips, adds) = ([1 + round / 2 % 2, 1 + round / 4 % 2], round % 5 > 0);
+            let got = case.run(&unit, product, strips, steps, adds);
+            for (row, lane) in
+                (0..16 * strips[0]).flat_map(|row| (0..16 * strips[1]).map(move |lane| (row, lane)))
+            {
+                let at = row * SIDE + lane;
+                // Halves of a strip of all steps.
+                let strip = steps * product.tiles() * TILE / 2;
+                let mut want = if adds { case.acc[at] } else { 0 };
+                for [of_a, of_b] in
+                    (0..steps).flat_map(|_| product.parts()).copied().enumerate().map(|(k, [a, b])| {
+                        let step = k / product.parts().len();
+                        [a, b].map(|part| (step * product.tiles() + part) * TILE / 2)
+                    })
+                {
+                    let a = &case.a[row / 16 * strip + of_a + row % 16 * 32..][..32];
+                    let b = &case.b[lane / 16 * strip + of_b..][..TILE / 2];
+                    let pairs = |k: usize| [b[k * 32 + lane % 16 * 2], b[k * 32 + lane % 16 * 2 + 1]];
+                    let row = a.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+                    want = neon::defined::bf16(want, row, (0..16).map(pairs));
+                }
+                assert_eq!(
+                    got[at], want,
+                    "{product:?} of {kind:?}: {:08x} instead of {want:08x} at {at}",
+                    got[at]
+                );
+            }
+        }
+    }
+
     /// Of the model alone: the order of a sum, and what is flushed.
     #[test]
     fn the_model_sums_pairs_and_flushes() {
-        let model = Unit { multiply: model::multiply, configure: || (), release: || () };
+        let model = Unit::MODEL;
         let sum = |a: &[(usize, f32)], b: &[(usize, f32)], before: f32| {
             let mut case = Case { a: vec![0; TILE], b: vec![0; TILE], acc: vec![0; SIDE * SIDE] };
             a.iter().for_each(|&(k, x)| case.a[k] = (x.to_bits() >> 16) as u16);
