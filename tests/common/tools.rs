@@ -141,6 +141,20 @@ pub const TOOLS: &[Tool] = &[
         from: Source::Rustup(&["target", "add", "aarch64-unknown-linux-gnu"]),
         serves: "the check for another processor",
     },
+    tool(
+        "gcc for aarch64",
+        &["aarch64-linux-gnu-gcc", "-x", "c", "-", "-o", "/dev/null"],
+        C,
+        &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+        "tests on another processor",
+    ),
+    tool(
+        "emulator of aarch64",
+        &["qemu-aarch64", "--version"],
+        "",
+        &["qemu-user"],
+        "tests on another processor",
+    ),
 ];
 
 const fn tool(

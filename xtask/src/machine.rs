@@ -114,6 +114,11 @@ impl Machine {
     /// Has cargo, started by this command, build for this processor and run its tests.
     pub fn build_by(&self, command: &mut Command) {
         command.env(VARIABLE, self.triple);
+        self.run_by(command);
+    }
+
+    /// The same where its target is named.
+    pub fn run_by(&self, command: &mut Command) {
         if !self.is_this() {
             let of =
                 |what: &str| format!("CARGO_TARGET_{}_{what}", self.triple.replace('-', "_").to_uppercase());

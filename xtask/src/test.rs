@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
+use crate::machine::Machine;
 use crate::{cubins, demo, dependencies, examples, frontend, gpu_model, package, shell, tools};
 use numpy::Extent;
 
@@ -177,17 +178,32 @@ impl Beside {
     }
 }
 
-/// The library, its build script and its lints, for another processor.
+/// The unit tests of the CPU core on another processor, emulated, and the lints of the library for
+/// it; without an emulator the lints alone.
 fn other_processor() -> Result<Tally> {
+    let machine = Machine::named("aarch64")?;
+    if machine.is_this() {
+        return Ok(Tally::default());
+    }
     if let Some(line) = tools::lacking("Rust for aarch64") {
         println!("skipped: the standard library for aarch64 is not installed; install it: {line}");
         return Ok(Tally::SKIP);
     }
-    let mut check = shell::cargo();
-    check.args(["check", "--package", "cudnn-shim", "--target", "aarch64-unknown-linux-gnu"]);
+    let missing = ["gcc for aarch64", "emulator of aarch64"].iter().find_map(|name| tools::lacking(name));
+    let mut command = shell::cargo();
+    command.arg(if missing.is_some() { "check" } else { "test" });
+    command.args(["--package", "cudnn-shim", "--lib", "--target", machine.triple]);
     // Cargo builds what runs on this machine without these flags where a target is named.
-    check.env("RUSTFLAGS", "-D warnings");
-    Ok(shell::run(&mut check).map_or(Tally::FAIL, |()| Tally::PASS))
+    built_once(&mut command).env("RUSTFLAGS", "-D warnings");
+    if let Some(line) = missing {
+        println!("skipped: tests on an emulated aarch64; install what they need: {line}");
+        let checked = shell::run(&mut command).map_or(Tally::FAIL, |()| Tally::PASS);
+        return Ok(checked + Tally::SKIP);
+    }
+    machine.run_by(&mut command);
+    // Compiling takes longer than these tests, and a third less without optimisation.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").args(["--", "backend::cpu"]);
+    counted_cargo(&mut command)
 }
 
 /// Whether the release library is as small as it is meant to be.
