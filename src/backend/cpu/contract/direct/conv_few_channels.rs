@@ -27,7 +27,6 @@ use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffset
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{Isa, arena, threads};
-use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::Scaling;
@@ -140,9 +139,9 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
         let step = problem.step();
         let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::K_PACK == 1)?;
         let mut view = problem.view::<S>();
-        if step.a == Scalar::I8 {
+        if S::K_PACK == 4 && step.a == S::SHIFTED.0 {
             // As in the engine.
-            view.b.compensation = -128;
+            view.b.compensation = S::SHIFTED.1;
         }
         let [slow, fast] = &planes.dims;
         let run = fast.taps().extent * channels;
