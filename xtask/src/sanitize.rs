@@ -41,8 +41,21 @@ const EMULATED_TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// The test programs that an emulated processor runs whole, and parts of others.
 const EMULATED: &[&str] = &["--lib", "--test=oracle", "--test=graph_objects"];
-const EMULATED_PARTS: &[&str] =
-    &["--test=basics", "--test=plans", "--test=listed", "--", "layout::", "types::", "golden::", "steps::"];
+const EMULATED_PARTS: &[&str] = &[
+    "--test=basics",
+    "--test=plans",
+    "--test=cpu",
+    "--test=listed",
+    "--",
+    "layout::",
+    "types::",
+    "golden::",
+    "contract::bytes",
+    "contract::edges",
+    "contract::kernels",
+    "contract::tiles::",
+    "steps::",
+];
 
 /// Where the standard library is compiled with the sanitizer, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -192,12 +192,8 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
 /// The step in binary32 whose narrow operands are converted beforehand, if that pays.
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let vnni = takes_vnni(step, isa);
-    #[cfg(target_arch = "aarch64")]
-    let has_vectors = isa.has_neon();
-    #[cfg(target_arch = "x86_64")]
-    let has_vectors = isa.has_avx2();
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if has_vectors
+    if isa.has_vectors()
         && (direct::depthwise_wgrad_interleaved::channels(step).is_some()
             || vnni && direct::conv_few_channels::apply(step, isa))
     {

@@ -125,6 +125,12 @@ impl Isa {
         matches!(self.level, Level::Neon | Level::NeonDot)
     }
 
+    /// Vectors with fused multiply-add may be used: of AVX2, or of NEON.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(super) fn has_vectors(self) -> bool {
+        self.level > Level::Portable
+    }
+
     /// AVX2, fused multiply-add and F16C may be used, which are one level: `#[vectorized]` compiles
     /// for all three.
     pub(super) fn has_avx2(self) -> bool {

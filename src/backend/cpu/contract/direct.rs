@@ -9,7 +9,7 @@ pub mod depthwise_planar;
 pub mod depthwise_wgrad_interleaved;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod depthwise_wgrad_planar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod grouped_few_channels;
 mod taps;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -2,7 +2,7 @@
 
 pub mod binary32;
 pub mod generic;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod narrow;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod numbers;

@@ -8,7 +8,7 @@ use super::direct::depthwise_planar::DepthwisePlanar;
 use super::direct::depthwise_wgrad_interleaved::DepthwiseWgradInterleaved;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::depthwise_wgrad_planar::DepthwiseWgradPlanar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::grouped_few_channels::GroupedFewChannels;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::wgrad_few_filters::WgradFewFilters;
@@ -23,7 +23,7 @@ use super::gemm::gemv::Gemv;
 use super::kernel::simd;
 use super::levels::{self, dispatch};
 use super::problem::Problem;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::problem::Ready;
 use super::takes_vnni;
 use super::tiles::Tiles;
@@ -80,7 +80,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         name: "depthwise_wgrad_planar",
         when: "gradients of depthwise filters in planes, also of a few filters a channel, in one \
                dimension or more",
-        accept: wgrad_planar,
+        accept: |problem| of_vectors(problem, DepthwiseWgradPlanar::<simd::Single>::new),
     },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
@@ -93,21 +93,21 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         name: "gemm_dot",
         when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2, few channels \
                and filters",
-        accept: |problem| of_avx2(problem, GemmDot::new),
+        accept: |problem| of_vectors(problem, GemmDot::new),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "gemv",
         when: "a matrix by one to four vectors, f32; their terms may have another order. Up to 16 rows by a \
                matrix whose columns lie side by side",
-        accept: |problem| of_avx2(problem, Gemv::new),
+        accept: |problem| of_vectors(problem, Gemv::new),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "grouped_few_channels",
         when: "groups of up to 8 filters and fewer than 8 channels side by side (NHWC), and depthwise \
                layers with several filters a channel",
-        accept: |problem| of_avx2(problem, GroupedFewChannels::new),
+        accept: |problem| of_vectors(problem, GroupedFewChannels::new),
     },
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
@@ -172,25 +172,10 @@ fn depthwise<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<
     dispatch!(unpacked: problem, compiled => DepthwisePlanar::new(&problem, &compiled.kernels, steps))
 }
 
-/// What gradients of depthwise filters in planes answer, which take vectors of AVX2, or of NEON.
-#[cfg(target_arch = "x86_64")]
-fn wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
-    of_avx2(problem, DepthwiseWgradPlanar::<simd::Avx2Single>::new)
-}
-
-#[cfg(target_arch = "aarch64")]
-fn wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
-    if problem.isa.has_neon() {
-        problem.launch(DepthwiseWgradPlanar::<simd::NeonSingle>::new(problem))
-    } else {
-        None
-    }
-}
-
-/// What a kernel with vectors of AVX2 alone answers.
-#[cfg(target_arch = "x86_64")]
-fn of_avx2<'a, K: Ready + 'a>(
+/// What a kernel with vectors of AVX2 or of NEON alone answers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn of_vectors<'a, K: Ready + 'a>(
     problem: &Problem<'a>, new: fn(&Problem<'a>) -> Option<K>,
 ) -> Option<Launch<'a>> {
-    if problem.isa.has_avx2() { problem.launch(new(problem)) } else { None }
+    if problem.isa.has_vectors() { problem.launch(new(problem)) } else { None }
 }

@@ -5,13 +5,16 @@
 //! which each lane finds the channel that its group reads there: products are vector by vector, and
 //! no tap shuffles anything. Sums are short: each is one chain.
 
+#[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::*;
 
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::kernel::simd::Avx512Single;
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single};
 use crate::backend::cpu::contract::operands::pack::{LaneOffsets, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Dim, Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
@@ -63,6 +66,9 @@ struct Half {
     exist: [[i32; HALF]; MAX_VECTORS],
     element: [[i32; HALF]; MAX_VECTORS],
     here: [[i32; HALF]; MAX_VECTORS],
+    /// How far each is from the first.
+    #[cfg(target_arch = "aarch64")]
+    at: [usize; HALF],
 }
 
 impl Half {
@@ -94,7 +100,7 @@ impl<'a> GroupedFewChannels<'a> {
             &[axis] if axis.by.at[0] == 1 && axis.extent as i64 <= FILTERS => axis,
             _ => return None,
         };
-        let mut view = problem.view::<Avx2Single>();
+        let mut view = problem.view::<Single>();
         let along = |axis: &Loop| axis.by.at[0] == filters.extent as i64 && axis.by.pos == [0; MAX_BOUNDS];
         let groups = view.batch.loops.remove(view.batch.loops.iter().position(along)?);
         let by = if filters.extent == 1 { groups.by.at } else { filters.by.at };
@@ -212,6 +218,10 @@ impl<'a> GroupedFewChannels<'a> {
             half.exist[piece][element] = -1;
             half.element[piece][l] = element as i32;
             half.here[piece][l] = -1;
+            #[cfg(target_arch = "aarch64")]
+            {
+                half.at[l] = at;
+            }
         }
         half
     }
@@ -221,7 +231,7 @@ impl<'a> GroupedFewChannels<'a> {
     /// # Safety
     /// As for [`run`](GroupedFewChannels::run); the factors are those of the lanes, and there is
     /// room for the planes of a block.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn block(
         &self, places: &[i32], factors: *const f32, copy: *mut f32, image: usize, begin: [usize; 2],
         lane: usize,
@@ -240,7 +250,10 @@ impl<'a> GroupedFewChannels<'a> {
         [0, 3, 4].iter().for_each(|&k| place.at[k] += self.by[k] * lane as i64);
         let run = Run { lane: 0, len: lanes as u32, at: [0; 5], by: self.by };
         let (direct, plain) = (self.outputs.takes_acc(Scalar::F32), self.outputs.is_plain());
-        let tile = if self.view.a.isa.has_avx512() { tile_avx512 } else { tile_avx2 };
+        #[cfg(target_arch = "x86_64")]
+        let tile = if self.view.a.isa.has_avx512() { tile_avx512 } else { tile_in_halves };
+        #[cfg(target_arch = "aarch64")]
+        let tile = tile_in_halves;
         let mut here = [0.0_f32; OUTPUTS * LANES];
         for row in 0..rows {
             for column in (0..columns).step_by(OUTPUTS) {
@@ -325,7 +338,7 @@ impl Ready for GroupedFewChannels<'_> {
             let lane = |number| self.lane(number, 2);
             let lanes: LaneOffsets<'_> = (self.lanes(), &lane);
             // SAFETY: every lane has its taps, and every block a place.
-            unsafe { pack_panels::<Avx2Single>(&self.view, lanes, &sum, LANES, packed.at(0), each) };
+            unsafe { pack_panels::<Single>(&self.view, lanes, &sum, LANES, packed.at(0), each) };
             let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
             let scratch = self.cells() * LANES * size_of::<f32>();
             threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {
@@ -346,8 +359,22 @@ impl Ready for GroupedFewChannels<'_> {
 /// Copies what eight lanes see of some positions, so far apart.
 ///
 /// # Safety
+/// Those elements are readable, and there is room for the lanes of as many cells.
+#[cfg(target_arch = "aarch64")]
+unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: *mut f32) {
+    for i in 0..count {
+        let (from, to) = (from.wrapping_offset(i as isize * apart), to.wrapping_add(i * LANES));
+        // SAFETY: every lane has its element, and a place.
+        half.at.iter().enumerate().for_each(|(l, &at)| unsafe { to.add(l).write(from.add(at).read()) });
+    }
+}
+
+/// Copies what eight lanes see of some positions, so far apart.
+///
+/// # Safety
 /// Those elements are readable, and there is room for the lanes of as many cells; the processor has
 /// AVX2.
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: *mut f32) {
     // SAFETY: every cell has the elements that the masks let through; what is masked is not read,
@@ -406,20 +433,22 @@ unsafe fn tile<S: Simd<KGroup = f32, Acc = f32>, const Q: usize, const V: usize>
 /// A tile in two halves, as the registers hold no more.
 ///
 /// # Safety
-/// As for [`tile`]; the processor has AVX2 and fused multiply-add.
-#[target_feature(enable = "avx2,fma")]
-unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
+/// As for [`tile`]; the processor has the vectors.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
+unsafe fn tile_in_halves(terms: &Terms<'_>, to: *mut f32, apart: isize) {
     const HALF: usize = OUTPUTS / 2;
+    const VECTORS: usize = LANES / Single::L;
     let behind = Terms { from: terms.from.wrapping_add(HALF * terms.step), ..*terms };
-    // SAFETY: every term names readable cells, and the processor has AVX2 and fused multiply-add.
+    // SAFETY: every term names readable cells, and the processor has the vectors.
     unsafe {
-        tile::<Avx2Single, HALF, 2>(terms, to, apart);
-        tile::<Avx2Single, HALF, 2>(&behind, to.offset(HALF as isize * apart), apart);
+        tile::<Single, HALF, VECTORS>(terms, to, apart);
+        tile::<Single, HALF, VECTORS>(&behind, to.offset(HALF as isize * apart), apart);
     }
 }
 
 /// # Safety
 /// As for [`tile`]; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn tile_avx512(terms: &Terms<'_>, to: *mut f32, apart: isize) {
     // SAFETY: every term names readable cells, and the processor has AVX-512.

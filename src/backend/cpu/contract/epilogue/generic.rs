@@ -1,7 +1,7 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
 use super::binary32::{F32Epilogue, clipped};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::narrow::NarrowEpilogue;
 pub use super::run::Run;
 use super::run::rectifier;
@@ -26,7 +26,7 @@ pub struct Outputs<'a> {
     pub bias: *const u8,
     /// What is to do where it is simple.
     pub f32_epilogue: Option<F32Epilogue>,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub narrow: Option<NarrowEpilogue>,
     /// Converts neighbours of the type that is computed in to elements of the destination.
     pub store: Row,
@@ -45,7 +45,7 @@ impl<'a> Outputs<'a> {
         let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
         Outputs {
             f32_epilogue: F32Epilogue::of(step, [at[0], z, bias], isa),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             narrow: NarrowEpilogue::of(step, [at[0], z, bias], isa),
             store: between(step.real().scalar(), step.dst, Scaling::MOVE, isa),
             load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)]
@@ -102,7 +102,7 @@ pub unsafe fn epilogue<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &
         // SAFETY: the operands have the run's elements, and sums of such outputs are binary32.
         return unsafe { f32_epilogue.epilogue(std::slice::from_ref(row), run, [acc.cast()].as_ptr()) };
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if let Some(narrow) = &outputs.narrow {
         // SAFETY: the operands have the run's elements, and it was made for the step, of which
         // these are the sums.
@@ -142,7 +142,7 @@ pub unsafe fn rows_epilogue<A: Element>(
         // binary32.
         return unsafe { f32_epilogue.epilogue(rows, run, acc.as_ptr().cast()) };
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if outputs.narrow.is_some() {
         for (row, from) in rows.iter().zip(acc) {
             // SAFETY: each row has the sums and the operands of the run.

@@ -1,27 +1,40 @@
 //! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue
 //! is simple: runs are short, so that the cost of a call matters, and all that a call does is
-//! compiled for AVX2 or AVX-512. With AVX2 whole tiles with a bias in binary32 or none are finished
-//! in the registers of the kernel; else the lines of a tile are, with all their runs: by one
-//! function for each type of results, which asks while it runs what is added to sums of which type.
+//! compiled for AVX2, AVX-512 or NEON. But for AVX-512 whole tiles with a bias in binary32 or none
+//! are finished in the registers of the kernel; else the lines of a tile are, with all their runs:
+//! by one function for each type of results, which asks while it runs what is added to sums of
+//! which type.
 
 mod line;
 
 use std::any::TypeId;
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 pub use self::line::Line;
 use self::line::{Lines, gathered, lines};
 use super::numbers::Numbers;
-use super::run::{Clip, EIGHT, Run, clip};
+use super::run::{Clip, Run, clip};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::simd::{Int, MAX_NR, MR, Simd, Single};
 use crate::backend::cpu::contract::kernel::{Panel, accumulate};
+#[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
 use crate::ops::Compute;
+#[cfg(target_arch = "x86_64")]
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
+
+/// What whole tiles are finished in, and how many of these are a row of one.
+#[cfg(target_arch = "x86_64")]
+type Vector = __m256;
+#[cfg(target_arch = "aarch64")]
+type Vector = float32x4_t;
+const VECTORS: usize = Single::NV;
 
 /// `alpha * sum + alpha2 * z + bias`, clipped or not.
 #[derive(Clone, Copy)]
@@ -41,6 +54,7 @@ pub struct NarrowEpilogue {
     /// Whether sums are integers, else they are binary32.
     is_int: bool,
     /// See [`NarrowEpilogue::ends_channels`].
+    #[cfg(target_arch = "x86_64")]
     of_channels: bool,
     clip: Clip,
     lines: Lines,
@@ -75,9 +89,10 @@ impl NarrowEpilogue {
         let is_simple = epilogue.scaling.beta == 0.0
             && epilogue.z.is_none_or(|(z, _)| !adds_z || z == step.dst)
             && epilogue.bias.is_none_or(|bias| bias == Scalar::F32 || bias == step.dst);
-        if !is_simple || !isa.has_avx2() || step.real() != Compute::Single {
+        if !is_simple || !isa.has_vectors() || step.real() != Compute::Single {
             return None;
         }
+        #[cfg(target_arch = "x86_64")]
         macro_rules! of {
             ($E:ty) => {
                 if isa.has_avx512() {
@@ -85,6 +100,12 @@ impl NarrowEpilogue {
                 } else {
                     lines::avx2::<__m256, $E> as Lines
                 }
+            };
+        }
+        #[cfg(target_arch = "aarch64")]
+        macro_rules! of {
+            ($E:ty) => {
+                lines::portable::<float32x4_t, $E> as Lines
             };
         }
         let is_int = step.accumulate == Accumulate::Int32;
@@ -97,12 +118,12 @@ impl NarrowEpilogue {
             _ => return None,
         };
         let is_plain = !adds_z && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
-        let (single, int) = (TypeId::of::<Avx2Single>(), TypeId::of::<Avx2Int>());
+        let (single, int) = (TypeId::of::<Single>(), TypeId::of::<Int>());
         let tiles = match (step.accumulate, step.dst) {
-            (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Avx2Single, half::f16>())),
-            (Accumulate::Single, Scalar::Bf16) => Some((single, tiles::<Avx2Single, half::bf16>())),
-            (Accumulate::Single, Scalar::I8) => Some((single, tiles::<Avx2Single, i8>())),
-            (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>())),
+            (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Single, half::f16>())),
+            (Accumulate::Single, Scalar::Bf16) => Some((single, tiles::<Single, half::bf16>())),
+            (Accumulate::Single, Scalar::I8) => Some((single, tiles::<Single, i8>())),
+            (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Int, i8>())),
             _ => None,
         };
         Some(NarrowEpilogue {
@@ -115,6 +136,7 @@ impl NarrowEpilogue {
             alpha2: alpha2 as f32,
             adds_z,
             is_int,
+            #[cfg(target_arch = "x86_64")]
             of_channels: !is_int && !adds_z && matches!(step.dst, Scalar::F16 | Scalar::Bf16 | Scalar::I8),
             clip,
             lines,
@@ -199,58 +221,66 @@ impl NarrowEpilogue {
 }
 
 /// The kernels of one type of sums and one of elements.
-const fn tiles<S: Tiled, E: Cells<__m256>>() -> [Tile; MR] {
+const fn tiles<S: Tiled, E: Cells<Vector>>() -> [Tile; MR] {
     [tile::<S, E, 1>, tile::<S, E, 2>, tile::<S, E, 3>, tile::<S, E, 4>, tile::<S, E, 5>, tile::<S, E, 6>]
 }
 
 /// Vectors of sums as numbers of binary32.
 trait Tiled: Simd {
     /// # Safety
-    /// The processor has AVX2.
-    unsafe fn numbers(acc: Self::V) -> __m256;
+    /// The processor has such vectors.
+    unsafe fn numbers(acc: Self::V) -> Vector;
 }
 
-impl Tiled for Avx2Single {
+impl Tiled for Single {
     #[inline(always)]
-    unsafe fn numbers(acc: __m256) -> __m256 {
+    unsafe fn numbers(acc: Vector) -> Vector {
         acc
     }
 }
 
-impl Tiled for Avx2Int {
+impl Tiled for Int {
     #[inline(always)]
-    unsafe fn numbers(acc: __m256i) -> __m256 {
+    unsafe fn numbers(acc: Self::V) -> Vector {
         // SAFETY: the caller has the instructions.
-        unsafe { _mm256_cvtepi32_ps(acc) }
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            _mm256_cvtepi32_ps(acc)
+        }
+        // SAFETY: NEON belongs to the architecture.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            vcvtq_f32_s32(acc)
+        }
     }
 }
 
 /// # Safety
 /// As for [`NarrowEpilogue::tile_epilogue`], with a [`Panel`] of `S`; the processor has what its
 /// kernels need.
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+unsafe fn tile<S: Tiled, E: Cells<Vector>, const M: usize>(
     narrow: &NarrowEpilogue, panel: *const (), ends: &Ends,
 ) {
-    const { assert!(S::NV == 2 && S::L == EIGHT) };
+    const { assert!(S::NV == VECTORS && S::L == Vector::LANES) };
     // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels
     // need.
     unsafe {
         for to in &ends.to[..M] {
-            Avx2Single::prefetch::<1>(to.cast());
+            Single::prefetch::<1>(to.cast());
         }
-        let acc = accumulate::<S, M, 2>(&*panel.cast::<Panel<S::KGroup>>());
+        let acc = accumulate::<S, M, VECTORS>(&*panel.cast::<Panel<S::KGroup>>());
         let mut m = 0;
         while m < M {
             let mut n = 0;
-            while n < 2 {
-                let mut sum = acc[m][n];
+            while n < VECTORS {
+                let (mut sum, lane) = (acc[m][n], n * Vector::LANES);
                 if let Some((before, apart)) = ends.before {
-                    sum = S::add(S::load_acc(before.add(m * apart).cast::<S::Acc>().add(n * EIGHT)), sum);
+                    sum = S::add(S::load_acc(before.add(m * apart).cast::<S::Acc>().add(lane)), sum);
                 }
-                let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
+                let bias = ends.bias[m].wrapping_offset(lane as isize * ends.bias_step);
                 let x = narrow.finished(S::numbers(sum), bias, ends.bias_step);
-                E::store(ends.to[m].cast::<E>().add(n * EIGHT), x);
+                E::store(ends.to[m].cast::<E>().add(lane), x);
                 n += 1;
             }
             m += 1;
@@ -259,6 +289,7 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(
 }
 
 /// Vectors of sums that leave from registers.
+#[cfg(target_arch = "x86_64")]
 impl NarrowEpilogue {
     /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a
     /// bias.
@@ -269,11 +300,6 @@ impl NarrowEpilogue {
     /// Whether there is a bias.
     pub fn has_bias(&self) -> bool {
         self.bias_size != 0
-    }
-
-    /// Where an element of the destination is, whose type is `E`.
-    pub fn result<E>(&self, at: isize) -> *mut E {
-        self.dst.cast::<E>().wrapping_offset(at)
     }
 
     /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, to which
@@ -299,41 +325,49 @@ impl NarrowEpilogue {
     /// The elements are writable, and the terms readable if there is a bias; sums [may leave
     /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has AVX2.
     #[inline(always)]
-    pub unsafe fn vectors_epilogue<E: Cells<__m256>, const M: usize, const N: usize>(
-        &self, acc: [[__m256; N]; M], to: *mut E, apart: isize, bias: *const f32,
+    pub unsafe fn vectors_epilogue<E: Cells<Vector>, const M: usize, const N: usize>(
+        &self, acc: [[Vector; N]; M], to: *mut E, apart: isize, bias: *const f32,
     ) {
         let mut m = 0;
         while m < M {
             let mut n = 0;
             while n < N {
-                // SAFETY: every row has eight elements there, with as many terms of the bias if
-                // there is one.
+                let lane = n * Vector::LANES;
+                // SAFETY: every row has a vector of elements there, with as many terms of the bias
+                // if there is one.
                 unsafe {
-                    let x = self.finished(acc[m][n], bias.wrapping_add(n * EIGHT), 1);
-                    E::store(to.offset(m as isize * apart).add(n * EIGHT), x);
+                    let x = self.finished(acc[m][n], bias.wrapping_add(lane), 1);
+                    E::store(to.offset(m as isize * apart).add(lane), x);
                 }
                 n += 1;
             }
             m += 1;
         }
     }
+}
+
+impl NarrowEpilogue {
+    /// Where an element of the destination is, whose type is `E`.
+    pub fn result<E>(&self, at: isize) -> *mut E {
+        self.dst.cast::<E>().wrapping_offset(at)
+    }
 
     /// What becomes of a vector of sums, to which nothing is added but a bias in binary32.
     ///
     /// # Safety
-    /// As many terms of the bias are readable, and the processor has AVX2.
+    /// As many terms of the bias are readable, and the processor has such vectors.
     #[inline(always)]
-    unsafe fn finished(&self, acc: __m256, bias: *const f32, bias_step: isize) -> __m256 {
+    unsafe fn finished(&self, acc: Vector, bias: *const f32, bias_step: isize) -> Vector {
         // SAFETY: the bias has as many terms as there are lanes.
         unsafe {
-            let mut x = __m256::splat(self.alpha).mul(acc);
+            let mut x = Vector::splat(self.alpha).mul(acc);
             if self.bias_size != 0 {
                 x = x.add(match bias_step {
-                    0 => __m256::splat(bias.read()),
-                    1 => __m256::load(bias),
+                    0 => Vector::splat(bias.read()),
+                    1 => Vector::load(bias),
                     _ => {
                         let (size, apart) = (self.bias_size, bias_step * self.bias_size);
-                        __m256::load(gathered::<f32>(bias.cast(), size, apart, EIGHT).as_ptr())
+                        Vector::load(gathered::<f32>(bias.cast(), size, apart, Vector::LANES).as_ptr())
                     }
                 });
             }

@@ -17,7 +17,6 @@ pub trait Numbers: Register {
 
     /// # Safety
     /// As for [`load`](Self::load).
-    #[cfg(target_arch = "x86_64")]
     unsafe fn of(from: *const i32) -> Self;
 
     /// As many numbers are stored as they are.
@@ -112,6 +111,13 @@ impl Numbers for float32x4_t {
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: four numbers are readable.
         unsafe { vld1q_f32(from) }
+    }
+
+    #[target_feature(enable = "neon")]
+    #[inline]
+    unsafe fn of(from: *const i32) -> Self {
+        // SAFETY: four numbers are readable.
+        unsafe { vcvtq_f32_s32(vld1q_s32(from)) }
     }
 
     #[target_feature(enable = "neon")]

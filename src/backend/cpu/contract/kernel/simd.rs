@@ -426,3 +426,13 @@ mod x86 {
 pub use neon::*;
 #[cfg(target_arch = "x86_64")]
 pub use x86::*;
+
+/// What kernels of a single width take: vectors of AVX2, or of NEON.
+#[cfg(target_arch = "aarch64")]
+pub type Single = NeonSingle;
+#[cfg(target_arch = "aarch64")]
+pub type Int = NeonInt;
+#[cfg(target_arch = "x86_64")]
+pub type Single = Avx2Single;
+#[cfg(target_arch = "x86_64")]
+pub type Int = Avx2Int;

@@ -8,7 +8,7 @@ use super::single;
 use super::split::Split;
 use super::{Isa, Side, Tiles};
 use crate::backend::cpu::contract::epilogue::generic::{Run, epilogue};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::gemm::tiles::Tiles as LaneTiles;
@@ -249,7 +249,7 @@ impl Tiles<'_> {
         let lines: [*const u8; SIDE] = std::array::from_fn(|m| acc.wrapping_add(m * ACC_ROW));
         // SAFETY: every row has its sums, and the elements of all runs.
         unsafe {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             if let Some(narrow) = &self.outputs.narrow
                 && let Some(line) = Line::of(runs)
             {

@@ -8,7 +8,7 @@ use super::k_block::{KBlock, KC};
 use super::prefetch::Prefetch;
 use super::{Engine, MC_PANELS, PackA, PackB, Shared, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::generic::{Run, epilogue, rows_epilogue};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
@@ -292,7 +292,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                     far.extend((0..k_block.cells).map(|k| (k as i64 * apart) as i32));
                 }
                 // Whole tiles of these leave from the kernel's registers.
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
                 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -385,7 +385,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                             }
                             _ => (None, None),
                         };
-                        #[cfg(target_arch = "x86_64")]
+                        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                         let line = match &self.outputs.narrow {
                             Some(narrow) if is_last => Line::of(runs).map(|line| (narrow, line)),
                             _ => None,
@@ -411,7 +411,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                                     here.wrapping_add(m * nr)
                                 }
                             };
-                            #[cfg(target_arch = "x86_64")]
+                            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                             if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
                                 let before = acc(0).cast::<u8>();
                                 let apart = width * size_of::<S::Acc>();
@@ -460,7 +460,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                             } else {
                                 self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
                             }
-                            #[cfg(target_arch = "x86_64")]
+                            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                             if let Some((narrow, line)) = &line {
                                 narrow.lines_epilogue(places, line, c.as_ptr().cast());
                                 continue;
