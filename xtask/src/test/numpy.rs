@@ -72,7 +72,7 @@ const BOTH: &[Program] = &[
 /// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and
 /// it has models in NumPy instead of PyTorch.
 const CPU_ALONE: &[Program] = &[
-    Program { cpu: Some([50, 3000]), control: Some(25), ..listed("combinations.py") },
+    Program { cpu: Some([25, 3000]), control: Some(10), ..listed("combinations.py") },
     listed("promises.py"),
     listed("exactness.py"),
     listed("repeats.py"),

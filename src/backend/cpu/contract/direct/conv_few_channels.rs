@@ -9,7 +9,6 @@ use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
 use crate::backend::cpu::contract::epilogue::run::EIGHT;
@@ -224,7 +223,6 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
         let strips = columns.div_ceil(MR);
         let direct = self.outputs.takes_acc(<S::Acc as Element>::SCALAR);
         let plain = self.outputs.is_plain();
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
         let whole = registers::tiles::<S>().zip(self.outputs.f32_epilogue.as_ref());
@@ -277,7 +275,6 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                         v: filters.wrapping_add(panel * each),
                     };
                     let places = &places[..count];
-                    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                     if let Some(narrow) = narrow.filter(|_| tile.whole && lanes == Self::NR) {
                         // SAFETY: the copy and the filters are there, and all lanes have a place in
                         // the destination.
@@ -313,12 +310,9 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                     // all lanes have a place in it.
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
-                        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                         if let Some((narrow, line)) = self.outputs.narrow.as_ref().zip(Line::of(runs)) {
                             narrow.lines_epilogue(places, &line, c.as_ptr().cast());
-                            continue;
-                        }
-                        if !(direct && plain) {
+                        } else if !(direct && plain) {
                             for (place, &acc) in places.iter().zip(&c) {
                                 for run in runs {
                                     let acc = acc.wrapping_add(run.lane as usize);

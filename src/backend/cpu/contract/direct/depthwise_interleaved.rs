@@ -3,17 +3,17 @@
 //! outputs by a few vectors of channels. Where channels are in blocks (nChw8c), a row of outputs of
 //! each block follows that of the block before.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod in_registers;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod narrowed;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use self::in_registers::InRegisters;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use self::narrowed::Narrowed;
 use super::PARALLEL_THRESHOLD;
 use super::taps::{self, common};
@@ -65,10 +65,10 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     /// Whether sums are the result.
     direct: bool,
     /// How sums leave from registers, if they do.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     in_registers: Option<InRegisters>,
     /// The same for results of fewer bits.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     narrowed: Option<Narrowed>,
     /// [`DepthwiseInterleaved::row`], for the level of `S`.
     task: Task<S>,
@@ -79,7 +79,7 @@ pub type Task<S> =
     unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::KGroup, *mut <S as Simd>::Acc, usize);
 
 /// A row of outputs of binary32 sums.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 struct Row<'a> {
     place: &'a OperandOffsets,
     along: &'a Loop,
@@ -116,9 +116,9 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
         let blocks = others.last().map(|(_, axis)| *axis).filter(|axis| axis.by.pos == once.by.pos);
         Some(DepthwiseInterleaved {
             direct: outputs.takes_acc(S::Acc::SCALAR) && outputs.is_plain(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             in_registers: InRegisters::of::<S>(&outputs, [&channels, &along]),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             narrowed: Narrowed::of::<S>(&outputs, [&channels, &along]),
             outputs,
             // At most the loops of a step.
@@ -191,7 +191,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
         &self, place: &OperandOffsets, taps: &[Tap], whole: Range<usize>, factors: *const S::KGroup,
         acc: *mut S::Acc,
     ) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         {
             let (along, image, all) = (&self.along, self.view.a.data.cast(), self.taps.len());
             let row = Row { place, along, image, factors: factors.cast(), all };

@@ -1,6 +1,6 @@
 //! The taps of a window that the outputs of a row meet.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub fn common<A>(taps: &[Tap<A>]) -> Range<usize> {
 }
 
 /// The taps that have an element for an output, copied to `room`, which has a place for each tap.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub fn meeting<'a, A: Copy>(
     taps: &[Tap<A>], output: usize, room: &'a mut [MaybeUninit<Tap<A>>],

@@ -20,20 +20,18 @@ use super::run::{Clip, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::contract::kernel::simd::{Int, MAX_NR, MR, Simd, Single};
 use crate::backend::cpu::contract::kernel::{Panel, accumulate};
-#[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
 use crate::ops::Compute;
-#[cfg(target_arch = "x86_64")]
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
 
 /// What whole tiles are finished in, and how many of these are a row of one.
 #[cfg(target_arch = "x86_64")]
-type Vector = __m256;
+pub type Vector = __m256;
 #[cfg(target_arch = "aarch64")]
-type Vector = float32x4_t;
+pub type Vector = float32x4_t;
 const VECTORS: usize = Single::NV;
 
 /// `alpha * sum + alpha2 * z + bias`, clipped or not.
@@ -54,7 +52,6 @@ pub struct NarrowEpilogue {
     /// Whether sums are integers, else they are binary32.
     is_int: bool,
     /// See [`NarrowEpilogue::ends_channels`].
-    #[cfg(target_arch = "x86_64")]
     of_channels: bool,
     clip: Clip,
     lines: Lines,
@@ -136,7 +133,6 @@ impl NarrowEpilogue {
             alpha2: alpha2 as f32,
             adds_z,
             is_int,
-            #[cfg(target_arch = "x86_64")]
             of_channels: !is_int && !adds_z && matches!(step.dst, Scalar::F16 | Scalar::Bf16 | Scalar::I8),
             clip,
             lines,
@@ -289,7 +285,6 @@ unsafe fn tile<S: Tiled, E: Cells<Vector>, const M: usize>(
 }
 
 /// Vectors of sums that leave from registers.
-#[cfg(target_arch = "x86_64")]
 impl NarrowEpilogue {
     /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a
     /// bias.
@@ -323,7 +318,7 @@ impl NarrowEpilogue {
     ///
     /// # Safety
     /// The elements are writable, and the terms readable if there is a bias; sums [may leave
-    /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has AVX2.
+    /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has such vectors.
     #[inline(always)]
     pub unsafe fn vectors_epilogue<E: Cells<Vector>, const M: usize, const N: usize>(
         &self, acc: [[Vector; N]; M], to: *mut E, apart: isize, bias: *const f32,
@@ -344,9 +339,7 @@ impl NarrowEpilogue {
             m += 1;
         }
     }
-}
 
-impl NarrowEpilogue {
     /// Where an element of the destination is, whose type is `E`.
     pub fn result<E>(&self, at: isize) -> *mut E {
         self.dst.cast::<E>().wrapping_offset(at)

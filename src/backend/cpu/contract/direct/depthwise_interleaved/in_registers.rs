@@ -2,18 +2,18 @@
 //! outputs by one or two vectors of channels at a time.
 
 use std::any::TypeId;
-use std::arch::x86_64::*;
 use std::ops::Range;
 
 use super::{OUTPUTS, Row, Tap};
 use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
 use crate::backend::cpu::contract::epilogue::generic::Outputs;
 use crate::backend::cpu::contract::epilogue::registers::{self, Ends, is_even};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single};
 use crate::backend::cpu::contract::operands::points::Loop;
 
-/// Lanes of a vector.
-const L: usize = Avx2Single::L;
+/// A vector, and its lanes.
+type Vector = <Single as Simd>::V;
+const L: usize = Single::L;
 
 /// How rows of outputs end, and the loop over their channels.
 pub(super) struct InRegisters {
@@ -38,7 +38,7 @@ impl InRegisters {
     /// The ending for vectors `S`, if their sums may leave from registers.
     pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<InRegisters> {
         let f32_epilogue = outputs.f32_epilogue?;
-        let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
+        let fits = TypeId::of::<S>() == TypeId::of::<Single>()
             && is_even(&f32_epilogue, &channels.by.at)
             && (!f32_epilogue.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
         fits.then_some(InRegisters { f32_epilogue, extent: channels.extent })
@@ -47,15 +47,14 @@ impl InRegisters {
     /// Computes the outputs of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused
-    /// multiply-add.
+    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has such vectors.
     pub(super) unsafe fn row(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
         let mut q = 0;
         while q < row.along.extent {
             let some = OUTPUTS.min(row.along.extent - q);
             let is_whole = whole.start <= q && q + some <= whole.end;
-            // SAFETY: outputs of the row, and the processor has AVX2 and fused multiply-add. Of a
-            // whole tile every tap has elements.
+            // SAFETY: outputs of the row, and the processor has the vectors. Of a whole tile every
+            // tap has elements.
             unsafe {
                 match some {
                     OUTPUTS if is_whole => self.neighbours::<OUTPUTS, false>(row, taps, q),
@@ -73,7 +72,7 @@ impl InRegisters {
     ///
     /// # Safety
     /// As for [`row`](InRegisters::row); the taps have elements for all of them but at an edge.
-    #[target_feature(enable = "avx2,fma,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     // Inlined into the row, it would keep its factors on the stack.
     #[inline(never)]
     unsafe fn neighbours<const Q: usize, const EDGE: bool>(&self, row: &Row<'_>, taps: &[Tap], q: usize) {
@@ -132,24 +131,24 @@ unsafe fn accumulate<const Q: usize, const V: usize, const EDGE: bool>(
 ///
 /// # Safety
 /// The taps have elements for all of them, and factors, of `all` taps in each vector. The processor
-/// has AVX2 and fused multiply-add.
+/// has such vectors.
 #[inline(always)]
 pub(super) unsafe fn products<const Q: usize, const V: usize>(
     from: *const f32, step: isize, taps: &[Tap], factors: *const f32, all: usize,
-) -> [[__m256; V]; Q] {
+) -> [[Vector; V]; Q] {
     // SAFETY: the taps have elements for `Q` outputs and `V` vectors of channels, and as many
     // factors.
     unsafe {
-        let mut acc = [[_mm256_setzero_ps(); V]; Q];
+        let mut acc = [[Single::zero(); V]; Q];
         for tap in taps {
             let from = from.offset(tap.from as isize);
             let mut v = 0;
             while v < V {
-                let factor = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
+                let factor = Single::load(factors.add((v * all + tap.number) * L));
                 let mut i = 0;
                 while i < Q {
-                    let x = _mm256_loadu_ps(from.offset(i as isize * step).add(v * L));
-                    acc[i][v] = _mm256_fmadd_ps(x, factor, acc[i][v]);
+                    let x = Single::load(from.offset(i as isize * step).add(v * L));
+                    acc[i][v] = Single::fma(x, factor, acc[i][v]);
                     i += 1;
                 }
                 v += 1;
@@ -166,17 +165,17 @@ pub(super) unsafe fn products<const Q: usize, const V: usize>(
 #[inline(always)]
 unsafe fn products_at_edge<const Q: usize, const V: usize>(
     from: *const f32, here: &Place, taps: &[Tap], factors: *const f32, all: usize,
-) -> [[__m256; V]; Q] {
+) -> [[Vector; V]; Q] {
     // SAFETY: taps have elements for the outputs that they meet and `V` vectors of channels, and as
     // many factors.
     unsafe {
-        let mut acc = [[_mm256_setzero_ps(); V]; Q];
+        let mut acc = [[Single::zero(); V]; Q];
         for tap in taps {
             let from = from.wrapping_offset(tap.from as isize);
-            let mut factor = [_mm256_setzero_ps(); V];
+            let mut factor = [Single::zero(); V];
             let mut v = 0;
             while v < V {
-                factor[v] = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
+                factor[v] = Single::load(factors.add((v * all + tap.number) * L));
                 v += 1;
             }
             let mut i = 0;
@@ -185,8 +184,8 @@ unsafe fn products_at_edge<const Q: usize, const V: usize>(
                     let from = from.wrapping_offset(i as isize * here.step);
                     let mut v = 0;
                     while v < V {
-                        let x = _mm256_loadu_ps(from.add(v * L));
-                        acc[i][v] = _mm256_fmadd_ps(x, factor[v], acc[i][v]);
+                        let x = Single::load(from.add(v * L));
+                        acc[i][v] = Single::fma(x, factor[v], acc[i][v]);
                         v += 1;
                     }
                 }
@@ -217,7 +216,7 @@ fn ends(here: &Place, channel: usize, count: usize) -> Ends<'static> {
 /// # Safety
 /// As for [`acc`].
 #[inline(never)]
-#[target_feature(enable = "avx2,fma,f16c")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn few<const Q: usize>(
     f32_epilogue: &F32Epilogue, here: &Place, taps: &[Tap], factors: *const f32, all: usize,
     channels: Range<usize>,
@@ -234,11 +233,11 @@ unsafe fn few<const Q: usize>(
     unsafe {
         for i in 0..Q as isize {
             let from = here.from.wrapping_offset(i * here.step).wrapping_add(channel);
-            let mut sum = _mm256_setzero_ps();
+            let mut sum = Single::zero();
             for tap in taps.iter().filter(|tap| tap.meets(here.q + i as usize)) {
                 let x = vector(from.wrapping_offset(tap.from as isize), count);
-                let factor = _mm256_loadu_ps(factors.add(channel * all + tap.number * L));
-                sum = _mm256_fmadd_ps(_mm256_loadu_ps(x.as_ptr()), factor, sum);
+                let factor = Single::load(factors.add(channel * all + tap.number * L));
+                sum = Single::fma(Single::load(x.as_ptr()), factor, sum);
             }
             let to = here.to.offset(i * here.apart).add(channel);
             let some = |is: bool, from: *const f32| if is { vector(from, count) } else { [0.0; L] };

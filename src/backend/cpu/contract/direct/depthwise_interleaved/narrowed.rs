@@ -2,7 +2,6 @@
 //! one or two vectors of channels at a time.
 
 use std::any::TypeId;
-use std::arch::x86_64::__m256;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -10,15 +9,15 @@ use super::in_registers::products;
 use super::{OUTPUTS, Row, TAPS, Tap};
 use crate::backend::cpu::contract::direct::taps::meeting;
 use crate::backend::cpu::contract::epilogue::generic::Outputs;
-use crate::backend::cpu::contract::epilogue::narrow::NarrowEpilogue;
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
+use crate::backend::cpu::contract::epilogue::narrow::{NarrowEpilogue, Vector};
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single};
 use crate::backend::cpu::contract::operands::points::Loop;
 use crate::backend::cpu::row::Row as Load;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::Scalar;
 
 /// Lanes of a vector.
-const L: usize = Avx2Single::L;
+const L: usize = Single::L;
 
 /// How rows of outputs end, and the loop over their channels.
 pub(super) struct Narrowed {
@@ -33,7 +32,7 @@ impl Narrowed {
     /// The ending for vectors `S`, if their sums may leave from registers: channels are whole
     /// vectors, with terms of the bias side by side.
     pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<Narrowed> {
-        let narrow = outputs.narrow.filter(|_| TypeId::of::<S>() == TypeId::of::<Avx2Single>())?;
+        let narrow = outputs.narrow.filter(|_| TypeId::of::<S>() == TypeId::of::<Single>())?;
         let beside = channels.by.at[4] == 1 && along.by.at[4] == 0;
         let fits =
             narrow.ends_channels() && channels.extent.is_multiple_of(L) && (beside || !narrow.has_bias());
@@ -55,8 +54,7 @@ impl Narrowed {
     /// elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused
-    /// multiply-add.
+    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has such vectors.
     pub(super) unsafe fn row(&self, row: &Row<'_>, bias: *const f32, taps: &[Tap], whole: Range<usize>) {
         // SAFETY: rows that leave so have one of these three types.
         unsafe {
@@ -70,7 +68,7 @@ impl Narrowed {
 
     /// # Safety
     /// As for [`row`](Narrowed::row); `E` is the type of the destination.
-    unsafe fn outputs<E: Cells<__m256>>(
+    unsafe fn outputs<E: Cells<Vector>>(
         &self, row: &Row<'_>, bias: *const f32, taps: &[Tap], whole: Range<usize>,
     ) {
         let mut room = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
@@ -93,8 +91,8 @@ impl Narrowed {
     /// # Safety
     /// As for [`row`](Narrowed::row); the taps have elements for all of them, and `E` is the type
     /// of the destination.
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn neighbours<E: Cells<__m256>, const Q: usize>(
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    unsafe fn neighbours<E: Cells<Vector>, const Q: usize>(
         &self, row: &Row<'_>, bias: *const f32, taps: &[Tap], q: usize,
     ) -> usize {
         let along = &row.along.by.at;
