@@ -326,16 +326,6 @@ fn spans_agree_with_walks() {
     }
 }
 
-/// Whether some dimension has a stride that is less than the reach of the next smaller one.
-fn comes_near(dims: &[i64], strides: &[i64]) -> bool {
-    let (dims, strides) = without_unit_dims(dims, strides);
-    let mut axes: Vec<[i64; 2]> =
-        strides.iter().zip(dims.iter()).map(|(stride, &dim)| [stride.abs(), dim]).collect();
-    axes.sort_unstable();
-    let near = axes.windows(2).any(|pair| pair[1][0] < pair[0][0] * pair[0][1]);
-    near || axes.first().is_some_and(|axis| axis[0] == 0)
-}
-
 #[test]
 fn overlap_agrees_with_walks() {
     let mut random = Random(0x1234_5678);
@@ -356,7 +346,6 @@ fn overlap_agrees_with_walks() {
         if layout.split.is_none() {
             let crosses = strides_cross(&dims, &layout.strides);
             assert!(crosses || !meets, "{layout}");
-            assert_eq!(crosses, comes_near(&dims, &layout.strides), "{layout}");
             crossing_only += usize::from(crosses && !meets);
         }
         meeting += usize::from(meets);
@@ -368,6 +357,7 @@ fn overlap_agrees_with_walks() {
 fn overlap_of_known_cases() {
     assert!(!strided(&[2, 2], &[3, 2]).overlaps(), "0, 2, 3 and 5 are four addresses");
     assert!(strides_cross(&[2, 2], &[3, 2]));
+    assert!(!strides_cross(&[2, 2], &[2, 1]) && !strides_cross(&[2, 3, 4], &[-30, 8, 2]));
     assert!(strided(&[4, 3], &[0, 1]).overlaps(), "a broadcast");
     assert!(!strided(&[1, 3], &[0, 1]).overlaps());
     assert!(strided(&[3, 3], &[1, 1]).overlaps());

@@ -213,7 +213,7 @@ fn contains_word(text: &str, word: &str) -> bool {
 }
 
 /// Adds the readable texts below a folder.
-fn collect(root: &Path, folder: &Path, files: &mut Vec<(PathBuf, String)>) -> Result<()> {
+pub fn collect(root: &Path, folder: &Path, files: &mut Vec<(PathBuf, String)>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {

@@ -1,5 +1,5 @@
-//! Tile instructions, and the model of AMX, which every processor has: the bound of their sums, bits
-//! that depend on neither threads nor batch, numbers that are none or very small, and that no
+//! Tile instructions, and the model of AMX, which every processor has: the bound of their sums,
+//! bits that depend on neither threads nor batch, numbers that are none or very small, and that no
 //! thread keeps tiles.
 
 #[cfg(target_arch = "x86_64")]

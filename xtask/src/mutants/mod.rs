@@ -12,15 +12,13 @@ mod trial;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::fs;
-use std::process::Command;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::{locate, shell};
 use sites::{Functions, Site};
 use tree::Tree;
 use trial::Trial;
@@ -139,12 +137,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// All changes that can be made.
 fn all() -> Result<Vec<Site>> {
-    let mut list = Command::new("git");
-    list.args(["ls-files", "src/*.rs"]).current_dir(shell::root());
-    let mut sites = Vec::new();
-    for file in shell::output(&mut list)?.lines() {
-        if let Some(&(_, functions)) = SOURCES.iter().find(|(place, _)| file.starts_with(place)) {
-            sites.extend(sites::find(file, &fs::read_to_string(shell::root().join(file))?, functions)?);
+    let (root, mut sources, mut sites) = (shell::root(), Vec::new(), Vec::new());
+    locate::collect(root, &root.join("src"), &mut sources)?;
+    // In the order of their names.
+    sources.sort();
+    for (file, text) in &sources {
+        let file = file.to_str().context("a name that is no text")?;
+        let of = SOURCES.iter().find(|(place, _)| file.starts_with(place) && file.ends_with(".rs"));
+        if let Some(&(_, functions)) = of {
+            sites.extend(sites::find(file, text, functions)?);
         }
     }
     Ok(sites)

@@ -1,10 +1,10 @@
 //! Contractions by tile instructions: strips of sixteen rows by strips of sixteen lanes, two by two
 //! at a time.
 //!
-//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`], sixteen
-//! pairs of terms at a time, or that of the instructions of aarch64, one pair after the other. It
-//! depends on nothing but the loops of the sum, whatever is packed together, and so on neither the
-//! batch nor the number of threads.
+//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`],
+//! sixteen pairs of terms at a time, or that of the instructions of aarch64, one pair after the
+//! other. It depends on nothing but the loops of the sum, whatever is packed together, and so on
+//! neither the batch nor the number of threads.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod amx;

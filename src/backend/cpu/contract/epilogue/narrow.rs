@@ -318,7 +318,8 @@ impl NarrowEpilogue {
     ///
     /// # Safety
     /// The elements are writable, and the terms readable if there is a bias; sums [may leave
-    /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has such vectors.
+    /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has such
+    /// vectors.
     #[inline(always)]
     pub unsafe fn vectors_epilogue<E: Cells<Vector>, const M: usize, const N: usize>(
         &self, acc: [[Vector; N]; M], to: *mut E, apart: isize, bias: *const f32,
