@@ -9,19 +9,27 @@ use cudnn::desc::{
 };
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::error::ErrorKind;
-use cudnn::layout::format::packed_strides;
+use cudnn::layout::format::nchw_strides;
 use cudnn::layout::{Dims, Layout};
 use cudnn::mode::Mode;
-use cudnn::ops::batch_norm::{Forward, ForwardPlan, Parameters, Source};
+use cudnn::ops::batch_norm::{Forward, ForwardPlan, Source};
 use cudnn::ops::contract::{Accumulate, Geometry, Side, Terms};
 use cudnn::ops::convolution::{Convolution, ConvolutionPlan, Direction};
 use cudnn::ops::ctc::{CtcPlan, Lengths, Tensors};
 use cudnn::ops::normalise::{Parts, Tree};
 use cudnn::ops::{Contract, MatmulPlan, Plan, Scaling, Step, TransformPlan, response};
+use testkit::normal::plain_forward;
 
 fn packed(data_type: DataType, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(data_type, Format::Nchw, dims.len() as i64, dims, Mode::Extended)
         .expect("valid")
+}
+
+/// A convolution in the plane whose windows are single elements.
+fn of_single_taps(compute_type: DataType) -> ConvolutionDescriptor {
+    let (mode, two) = (ConvolutionMode::CrossCorrelation, |value: i64| Dims::filled(2, value));
+    let geometry = ConvolutionGeometry::new(mode, compute_type, two(0), two(1), two(1)).expect("valid");
+    ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() }
 }
 
 /// Sums of bytes are of 32 bits where the largest ones fit.
@@ -47,11 +55,7 @@ fn sums_of_bytes_are_integers_as_long_as_they_fit() {
 fn sums_of_bytes_count_the_terms_of_a_result() {
     let most = i64::from(i32::MAX) / (128 * 128);
     for terms in [most, most + 1] {
-        let two = |value: i64| Dims::filled(2, value);
-        let mode = ConvolutionMode::CrossCorrelation;
-        let geometry =
-            ConvolutionGeometry::new(mode, DataType::Int32, two(0), two(1), two(1)).expect("valid");
-        let desc = ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() };
+        let desc = of_single_taps(DataType::Int32);
         for (direction, x, w, y) in [
             (Direction::Forward, [1, terms, 1, 1], [1, terms, 1, 1], [1, 1, 1, 1]),
             (Direction::BackwardData, [1, 1, 1, 1], [terms, 1, 1, 1], [1, terms, 1, 1]),
@@ -168,10 +172,8 @@ fn sums_of_groups_take_the_same_room() {
     }
 }
 
-/// Row-major.
 fn layout(dims: &[i64]) -> Layout {
-    let order: Vec<usize> = (0..dims.len()).collect();
-    Layout { dims: Dims::new(dims), strides: packed_strides(dims, &order).expect("small"), split: None }
+    Layout { dims: Dims::new(dims), strides: nchw_strides(dims).expect("small"), split: None }
 }
 
 fn side(layout: &Layout) -> Side<'_> {
@@ -250,10 +252,7 @@ fn convolutions_alone_have_filters() {
     let x = packed(DataType::Float, &[2, 3, 6, 6]);
     let w = FilterDescriptor::new(DataType::Float, Format::Nchw, 4, &[4, 3, 1, 1], Mode::Extended);
     let (w, y) = (w.expect("valid"), packed(DataType::Float, &[2, 4, 6, 6]));
-    let two = |value: i64| Dims::filled(2, value);
-    let mode = ConvolutionMode::CrossCorrelation;
-    let geometry = ConvolutionGeometry::new(mode, DataType::Float, two(0), two(1), two(1)).expect("valid");
-    let desc = ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() };
+    let desc = of_single_taps(DataType::Float);
     for (direction, want) in [
         (Direction::Forward, Some("w")),
         (Direction::BackwardData, Some("w")),
@@ -296,20 +295,7 @@ fn strict_parameters_of_activations_are_packed_numbers() {
         ([1, 3, 4, 5], [60, 1, 15, 3], false),
     ] {
         let s = of(&dims, &strides);
-        let call = Forward {
-            mode: BatchNormMode::PerActivation,
-            x: &x,
-            y: &x,
-            z: None,
-            parameters: Parameters { name: "s", tensor: &s },
-            source: Source::Given,
-            epsilon: 1e-3,
-            scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: [""; 6],
-        };
+        let call = Forward { mode: BatchNormMode::PerActivation, ..plain_forward(&x, &s, Source::Given) };
         let plan = ForwardPlan::new(call, Mode::Strict);
         assert_eq!(plan.is_ok(), taken, "{dims:?} {strides:?}: {:?}", plan.err());
     }

@@ -193,12 +193,7 @@ fn altered(rng: &mut Rng, operations: &[Operation]) -> (Vec<Operation>, String) 
     let links: Vec<Arc<Tensor>> = operations[at].links().map(|link| Arc::clone(&link.tensor)).collect();
     let link = rng.below(links.len());
     let (own, what) = other(rng, &links[link]);
-    let own = Arc::new(own);
-    for link in operations.iter_mut().flat_map(|of| of.reads.iter_mut().chain(&mut of.writes)) {
-        if link.tensor.uid == own.uid {
-            link.tensor = Arc::clone(&own);
-        }
-    }
+    replace(&mut operations, &Arc::new(own));
     (operations, what)
 }
 

@@ -167,9 +167,7 @@ fn another_setting_gives_what_single_operations_give() {
 /// The graph in which this tensor stands for the one of its number.
 fn with_tensor(operations: &[Operation], other: &Arc<Tensor>) -> Vec<Operation> {
     let mut changed = operations.to_vec();
-    let links = changed.iter_mut().flat_map(|of| of.reads.iter_mut().chain(&mut of.writes));
-    let own = links.filter(|link| link.tensor.uid == other.uid);
-    own.for_each(|link| link.tensor = Arc::clone(other));
+    replace(&mut changed, other);
     changed
 }
 

@@ -146,13 +146,7 @@ impl Maker {
                 if rng.below(3) == 0 { any_strides(rng, &tensor.dims) } else { tensor.strides.to_vec() };
             let own = Tensor { is_virtual: false, strides: Dims::new(&strides), ..(**tensor).clone() };
             let own = Arc::new(own);
-            for operation in &mut self.operations {
-                for link in operation.reads.iter_mut().chain(&mut operation.writes) {
-                    if link.tensor.uid == own.uid {
-                        link.tensor = Arc::clone(&own);
-                    }
-                }
-            }
+            replace(&mut self.operations, &own);
             wanted.push(own);
         }
         (Graph { operations: self.operations }, self.given, wanted)

@@ -131,6 +131,13 @@ fn assert_near(got: &[f64], want: &[f64], bound: f64, what: &str) {
     }
 }
 
+/// Has this tensor stand for the one of its number.
+fn replace(operations: &mut [Operation], tensor: &Arc<Tensor>) {
+    let links = operations.iter_mut().flat_map(|of| of.reads.iter_mut().chain(&mut of.writes));
+    let own = links.filter(|link| link.tensor.uid == tensor.uid);
+    own.for_each(|link| link.tensor = Arc::clone(tensor));
+}
+
 fn matmul(a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>) -> Operation {
     let settings = Matmul { math: DataType::Float.into(), padding: 0.0, transposed: [false; 2] };
     Operation::new(Kind::Matmul(settings), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
