@@ -18,7 +18,7 @@ use self::line::{Lines, gathered, lines};
 use super::numbers::Numbers;
 use super::run::{Clip, Run, clip};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::contract::kernel::simd::{Int, MAX_NR, MR, Simd, Single};
+use crate::backend::cpu::contract::kernel::simd::{Int, MAX_NR, MR, Simd, Single, Vector};
 use crate::backend::cpu::contract::kernel::{Panel, accumulate};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
@@ -27,11 +27,7 @@ use crate::ops::Compute;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
 
-/// What whole tiles are finished in, and how many of these are a row of one.
-#[cfg(target_arch = "x86_64")]
-pub type Vector = __m256;
-#[cfg(target_arch = "aarch64")]
-pub type Vector = float32x4_t;
+/// Vectors that a row of a whole tile is finished in.
 const VECTORS: usize = Single::NV;
 
 /// `alpha * sum + alpha2 * z + bias`, clipped or not.

@@ -436,3 +436,7 @@ pub type Int = NeonInt;
 pub type Single = Avx2Single;
 #[cfg(target_arch = "x86_64")]
 pub type Int = Avx2Int;
+
+/// A vector of [`Single`].
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub type Vector = <Single as Simd>::V;

@@ -8,11 +8,10 @@ use super::{OUTPUTS, Row, Tap};
 use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
 use crate::backend::cpu::contract::epilogue::generic::Outputs;
 use crate::backend::cpu::contract::epilogue::registers::{self, Ends, is_even};
-use crate::backend::cpu::contract::kernel::simd::{Simd, Single};
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single, Vector};
 use crate::backend::cpu::contract::operands::points::Loop;
 
-/// A vector, and its lanes.
-type Vector = <Single as Simd>::V;
+/// Lanes of a vector.
 const L: usize = Single::L;
 
 /// How rows of outputs end, and the loop over their channels.
