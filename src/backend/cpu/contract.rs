@@ -6,6 +6,7 @@
 //!  levels.rs  what kernels are compiled for                       widen.rs    narrow operands in binary32, all at once
 //!  stride_phases.rs  the phases of a stride together
 //! kernel.rs   the micro-kernel: a tile of accumulators             kernel/simd.rs  vector operations, per level and type
+//!                                          kernel/vector.rs  what kernels of a single width need besides
 //! operands/   where the operands are
 //!  points.rs  where the iterations of loops are                   source.rs  an operand, and what it holds
 //!  view.rs    both factors, and where products begin

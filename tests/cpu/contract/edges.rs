@@ -116,10 +116,7 @@ fn kernels_stay_inside_their_operands() {
         vec!["tiles", "tiles_of_parts", "depthwise_interleaved", "depthwise_planar", "gemm", "gemm_planes"];
     if Isa::all().count() > 1 {
         wanted.extend(["wgrad_few_filters", "depthwise_wgrad_interleaved", "depthwise_wgrad_planar"]);
-        // Other processors have fewer kernels.
-        if cfg!(target_arch = "x86_64") {
-            wanted.extend(["grouped_few_channels", "conv_few_channels", "gemv"]);
-        }
+        wanted.extend(["grouped_few_channels", "conv_few_channels", "gemv"]);
     }
     wanted.retain(|name| !taken.contains_key(name));
     assert!(wanted.is_empty(), "no case for {wanted:?}");

@@ -1,6 +1,8 @@
 //! The micro-kernel: a tile of accumulators in registers, MR rows by a few vectors.
 
 pub(super) mod simd;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) mod vector;
 
 use cudnn_shim_macros::vectorized;
 

@@ -140,7 +140,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The factors if both are binary32 without bounds, and summed so.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn plain_singles(&self) -> Option<[*const f32; 2]> {
         let step = self.step();
         let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];

@@ -15,9 +15,9 @@ use super::direct::wgrad_few_filters::WgradFewFilters;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::winograd::{FilterLanes, PixelLanes};
 use super::gemm::engine::Engine;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::gemm::gemm_dot::GemmDot;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::gemm::gemv::Gemv;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::kernel::simd;
@@ -88,14 +88,14 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
         accept: |problem| dispatch!(f32: problem, compiled => WgradFewFilters::new(problem, &compiled.kernels)),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "gemm_dot",
-        when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2, few channels \
-               and filters",
+        when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2 or NEON, few \
+               channels and filters",
         accept: |problem| of_vectors(problem, GemmDot::new),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "gemv",
         when: "a matrix by one to four vectors, f32; their terms may have another order. Up to 16 rows by a \

@@ -4,12 +4,12 @@
 //! first caches. The phases of a stride are computed together, while the rows that they share are
 //! in a cache.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod in_place;
 
 use std::mem::MaybeUninit;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use self::in_place::InPlace;
 use super::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue};
@@ -344,7 +344,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
 
 impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for DepthwisePlanar<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(planes) = InPlace::of(&self) {
             // SAFETY: the planes are those of this contraction.
             return unsafe { planes.run(&self, threads) };

@@ -5,11 +5,10 @@
 //!
 //! No other kernel has this order of sums, so that only sums over all images take this kernel.
 
-use std::arch::x86_64::*;
-
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue_outlined};
-use crate::backend::cpu::contract::kernel::simd::Avx2Single;
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single};
+use crate::backend::cpu::contract::kernel::vector::{FOUR, LANES, Mask, lane_sums};
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
@@ -17,11 +16,8 @@ use crate::backend::cpu::threads;
 use crate::error::Result;
 use crate::ops::contract::Role;
 
-/// Terms of a vector.
-const EIGHT: usize = 8;
-
 /// Rows of a tile of either operand, whose sums are a register each.
-const ROWS: usize = 4;
+const ROWS: usize = FOUR;
 const COLUMNS: usize = 3;
 
 /// Terms of a piece: that of a tile's rows fills half of a first-level cache.
@@ -79,7 +75,7 @@ impl<'a> GemmDot<'a> {
         let (m, n) = (rows.extent as i64, columns.extent as i64);
         let (rows, columns, slots) = if m < n { (columns, rows, [2, 1]) } else { (rows, columns, [1, 2]) };
         (along && m * n <= PACK_THRESHOLD * (m + n)).then(|| GemmDot {
-            view: problem.view::<Avx2Single>(),
+            view: problem.view::<Single>(),
             rows,
             columns,
             slots,
@@ -95,19 +91,19 @@ impl<'a> GemmDot<'a> {
     /// # Safety
     /// As for [`run`](GemmDot::run); there is room for the sums, in whole tiles, and for a line of
     /// results.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut f32, line: *mut f32) {
         let base = self.view.product(product);
         let [slot, other] = self.slots;
         let steps = [self.rows.by.at[slot] as isize, self.columns.by.at[other] as isize];
         let pieces = self.terms.div_ceil(K_TILE);
-        let vectors = self.terms.div_ceil(EIGHT);
+        let vectors = self.terms.div_ceil(LANES);
         for outer in 0..self.outer.len() {
             let mut place = base;
             place.add(&self.outer.point(outer), 1);
             for piece in 0..pieces {
                 // Whole vectors but for the last piece.
-                let [begin, next] = [piece, piece + 1].map(|piece| vectors * piece / pieces * EIGHT);
+                let [begin, next] = [piece, piece + 1].map(|piece| vectors * piece / pieces * LANES);
                 let len = next.min(self.terms) - begin;
                 let a = self.data[0].wrapping_offset(place.at[slot] as isize + begin as isize);
                 let b = self.data[1].wrapping_offset(place.at[other] as isize + begin as isize);
@@ -187,43 +183,42 @@ static TILES: [[Tile; COLUMNS]; ROWS] = [
 ///
 /// # Safety
 /// The terms are readable, and [`ROWS`] times [`COLUMNS`] sums writable.
-#[target_feature(enable = "avx2,fma")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
 unsafe fn tile<const R: usize, const C: usize>(
     [a, b]: [*const f32; 2], steps: [isize; 2], len: usize, to: *mut f32, add: bool,
 ) {
     // SAFETY: every row and column has `len` terms, behind which they are masked and not read.
     unsafe {
-        let mut acc = [[_mm256_setzero_ps(); C]; R];
+        let mut acc = [[Single::zero(); C]; R];
         let mut k = 0;
-        while k + EIGHT <= len {
-            let mut y = [_mm256_setzero_ps(); C];
+        while k + LANES <= len {
+            let mut y = [Single::zero(); C];
             let mut c = 0;
             while c < C {
-                y[c] = _mm256_loadu_ps(b.offset(c as isize * steps[1]).add(k));
+                y[c] = Single::load(b.offset(c as isize * steps[1]).add(k));
                 c += 1;
             }
             let mut r = 0;
             while r < R {
-                let x = _mm256_loadu_ps(a.offset(r as isize * steps[0]).add(k));
+                let x = Single::load(a.offset(r as isize * steps[0]).add(k));
                 c = 0;
                 while c < C {
-                    acc[r][c] = _mm256_fmadd_ps(x, y[c], acc[r][c]);
+                    acc[r][c] = Single::fma(x, y[c], acc[r][c]);
                     c += 1;
                 }
                 r += 1;
             }
-            k += EIGHT;
+            k += LANES;
         }
         if k < len {
-            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((len - k) as i32), lanes);
+            let mask = Mask::of(0..len - k);
             let mut r = 0;
             while r < R {
-                let x = _mm256_maskload_ps(a.offset(r as isize * steps[0]).add(k), mask);
+                let x = mask.load(a.offset(r as isize * steps[0]).add(k));
                 let mut c = 0;
                 while c < C {
-                    let y = _mm256_maskload_ps(b.offset(c as isize * steps[1]).add(k), mask);
-                    acc[r][c] = _mm256_fmadd_ps(x, y, acc[r][c]);
+                    let y = mask.load(b.offset(c as isize * steps[1]).add(k));
+                    acc[r][c] = Single::fma(x, y, acc[r][c]);
                     c += 1;
                 }
                 r += 1;
@@ -231,18 +226,19 @@ unsafe fn tile<const R: usize, const C: usize>(
         }
         let mut c = 0;
         while c < C {
-            let mut column = [_mm256_setzero_ps(); ROWS];
+            let mut column = [Single::zero(); ROWS];
             let mut r = 0;
             while r < R {
                 column[r] = acc[r][c];
                 r += 1;
             }
-            // Neighbouring lanes first.
-            let [low, high] = [_mm256_hadd_ps(column[0], column[1]), _mm256_hadd_ps(column[2], column[3])];
-            let halves = _mm256_hadd_ps(low, high);
-            let sum = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
-            let to = to.add(c * ROWS);
-            _mm_storeu_ps(to, if add { _mm_add_ps(_mm_loadu_ps(to), sum) } else { sum });
+            let (acc, to) = (lane_sums(column), to.add(c * ROWS));
+            r = 0;
+            while r < ROWS {
+                let before = to.add(r);
+                before.write(if add { before.read() + acc[r] } else { acc[r] });
+                r += 1;
+            }
             c += 1;
         }
     }

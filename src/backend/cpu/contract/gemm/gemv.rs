@@ -1,16 +1,15 @@
 //! A matrix by a few vectors: every element is used so seldom that no copy pays. Where the sum runs
-//! along the rows of the matrix, eight rows are transposed in registers, so that lanes are results
-//! and sums have the order of the other kernels. Where it runs across them (a transposed matrix),
-//! long pieces of eight rows are added at a time to sums that stay in the first-level cache.
-//! Vectors whose terms have another order than the matrix (channels in blocks beside filters in
-//! NHWC) are copied into that order.
-
-use std::arch::x86_64::*;
+//! along the rows of the matrix, as many rows as lanes are transposed in registers, so that lanes
+//! are results and sums have the order of the other kernels. Where it runs across them (a
+//! transposed matrix), long pieces of eight rows are added at a time to sums that stay in the
+//! first-level cache. Vectors whose terms have another order than the matrix (channels in blocks
+//! beside filters in NHWC) are copied into that order.
 
 use super::engine::{KBlock, KGroupShape, k_blocks};
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue_outlined};
-use crate::backend::cpu::contract::kernel::simd::Avx2Single;
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single, Vector};
+use crate::backend::cpu::contract::kernel::vector::{LANES, columns};
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
@@ -33,8 +32,13 @@ const TALL: usize = 16;
 const DEEP: usize = 8;
 const DEEPER: usize = 32;
 
-/// Rows that are transposed together, and as many terms of each.
+/// Terms that are added at once to sums across rows.
 const EIGHT: usize = 8;
+
+/// Vectors of rows that are computed at once: of a single vector as many as hide the latency of a
+/// chain, if the caches allow it, and else half of them.
+const GROUPS: usize = 16 / LANES;
+const FEW_GROUPS: usize = 8 / LANES;
 
 /// Numbers of a cache line, of which pieces of rows are made.
 const LINE: usize = 16;
@@ -80,7 +84,7 @@ impl<'a> Gemv<'a> {
         let mut tall = step.loops(tall);
         let rows = Loop::of(step, tall.next()?.0);
         let (vectors, sum) = (Loops::of(step, small), Loops::of(step, Role::K));
-        let view = problem.view::<Avx2Single>();
+        let view = problem.view::<Single>();
         let (inner, terms) = (sum.loops.last()?, sum.len());
         let is_chain = sum
             .loops
@@ -151,7 +155,7 @@ impl<'a> Gemv<'a> {
     ///
     /// # Safety
     /// As for [`run`](Gemv::run); at `acc` is room for twice [`TILE_ACCS`].
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn across(&self, product: usize, first: usize, count: usize, acc: *mut f32) {
         let base = self.view.product(product).at;
         let totals = acc.wrapping_add(TILE_ACCS);
@@ -190,7 +194,7 @@ impl<'a> Gemv<'a> {
     /// # Safety
     /// As for [`run`](Gemv::run); `totals` are those of `count` rows from `first` on and of a
     /// vector.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     #[inline]
     unsafe fn epilogue(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
         let mut at = self.vectors.point(index);
@@ -200,15 +204,15 @@ impl<'a> Gemv<'a> {
         unsafe { epilogue_outlined(&self.outputs, base, &run, totals) }
     }
 
-    /// The results of `G` times eight rows from `first` on, for all `V` vectors.
+    /// The results of `G` vectors of rows from `first` on, for all `V` vectors.
     ///
     /// # Safety
     /// As for [`run`](Gemv::run).
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn groups<const G: usize, const V: usize>(&self, product: usize, first: usize) {
-        let count = (G * EIGHT).min(self.rows.extent - first);
+        let count = (G * LANES).min(self.rows.extent - first);
         let base = self.view.product(product).at;
-        let mut rows = [[std::ptr::null(); EIGHT]; G];
+        let mut rows = [[std::ptr::null(); LANES]; G];
         for (number, row) in rows.as_flattened_mut().iter_mut().enumerate() {
             // Rows that are not there are the last one once more, and not stored.
             *row = self.first(&base, first + number.min(count - 1), 0)[0];
@@ -219,8 +223,8 @@ impl<'a> Gemv<'a> {
         }
         // The lines of the rows that follow: weights that no call has read for a while are in
         // memory, and rows end before the processor has seen that all of them are streams.
-        let ahead = self.rows.by.at[self.slots[0]] as isize * (G * EIGHT) as isize;
-        let mut totals = [[[0.0_f32; EIGHT]; G]; V];
+        let ahead = self.rows.by.at[self.slots[0]] as isize * (G * LANES) as isize;
+        let mut totals = [[[0.0_f32; LANES]; G]; V];
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // SAFETY: all rows and vectors have the terms of the K block.
             unsafe {
@@ -228,8 +232,8 @@ impl<'a> Gemv<'a> {
                 for (index, totals) in totals.iter_mut().enumerate() {
                     for (group, total) in totals.iter_mut().enumerate() {
                         let (to, sum) = (total.as_mut_ptr(), acc[group][index]);
-                        let sum = if number == 0 { sum } else { _mm256_add_ps(_mm256_loadu_ps(to), sum) };
-                        _mm256_storeu_ps(to, sum);
+                        let sum = if number == 0 { sum } else { Single::add(Single::load(to), sum) };
+                        Single::store(to, sum);
                     }
                 }
             }
@@ -245,7 +249,7 @@ impl Ready for Gemv<'_> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, depth) = (self.view.batch.len(), self.sum.len());
         let inner = self.sum.loops.last().map_or(depth, |axis| axis.extent);
-        self.k_blocks = k_blocks(KGroupShape::of::<Avx2Single>(), depth, inner, 1)?;
+        self.k_blocks = k_blocks(KGroupShape::of::<Single>(), depth, inner, 1)?;
         if self.sum.loops.len() > 1 {
             // SAFETY: the operands are those of this contraction, which has a single product where
             // terms are of several loops.
@@ -265,13 +269,14 @@ impl Ready for Gemv<'_> {
         }
         // One chain of sums after the other waits for its own results.
         let apart = self.rows.by.at[self.slots[0]].unsigned_abs() as usize * size_of::<f32>();
-        let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
-            1 if !apart.is_multiple_of(SET_CONFLICT_PITCH) => (2 * EIGHT, Self::groups::<2, 1>),
-            1 => (EIGHT, Self::groups::<1, 1>),
-            2 => (EIGHT, Self::groups::<1, 2>),
-            3 => (EIGHT, Self::groups::<1, 3>),
-            _ => (EIGHT, Self::groups::<1, 4>),
+        let (rows, groups): (usize, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
+            1 if !apart.is_multiple_of(SET_CONFLICT_PITCH) => (GROUPS, Self::groups::<GROUPS, 1>),
+            1 => (FEW_GROUPS, Self::groups::<FEW_GROUPS, 1>),
+            2 => (FEW_GROUPS, Self::groups::<FEW_GROUPS, 2>),
+            3 => (FEW_GROUPS, Self::groups::<FEW_GROUPS, 3>),
+            _ => (FEW_GROUPS, Self::groups::<FEW_GROUPS, 4>),
         };
+        let rows = rows * LANES;
         let count = self.rows.extent.div_ceil(rows);
         let parts = count.min(8 * threads);
         threads::run(threads, products * parts, &|task| {
@@ -288,7 +293,7 @@ impl Ready for Gemv<'_> {
 ///
 /// # Safety
 /// The terms are readable in the matrix and in the vector, and the sums are there.
-#[target_feature(enable = "avx2,fma")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
 #[inline]
 unsafe fn add<const T: usize>(acc: *mut f32, from: [*const f32; 2], steps: [isize; 2], count: usize) {
     let [rows, x] = from;
@@ -297,13 +302,13 @@ unsafe fn add<const T: usize>(acc: *mut f32, from: [*const f32; 2], steps: [isiz
     unsafe {
         let x: [f32; T] = std::array::from_fn(|term| x.wrapping_offset(term as isize * steps[1]).read());
         let mut i = 0;
-        while i + EIGHT <= count {
-            let mut sum = _mm256_loadu_ps(acc.add(i));
-            for (row, x) in rows.iter().zip(x) {
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(x), _mm256_loadu_ps(row.add(i)), sum);
+        while i + LANES <= count {
+            let mut sum = Single::load(acc.add(i));
+            for (row, x) in rows.iter().zip(&x) {
+                sum = Single::fma(Single::splat(x), Single::load(row.add(i)), sum);
             }
-            _mm256_storeu_ps(acc.add(i), sum);
-            i += EIGHT;
+            Single::store(acc.add(i), sum);
+            i += LANES;
         }
         for i in i..count {
             let terms = rows.iter().zip(x);
@@ -317,16 +322,16 @@ unsafe fn add<const T: usize>(acc: *mut f32, from: [*const f32; 2], steps: [isiz
 ///
 /// # Safety
 /// The terms of the K block are readable in every row and in the vectors.
-#[target_feature(enable = "avx2,fma")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
 #[inline]
 unsafe fn dot_products<const G: usize, const V: usize>(
-    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock, ahead: isize,
-) -> [[__m256; V]; G] {
-    let mut acc = [[_mm256_setzero_ps(); V]; G];
+    rows: &[[*const f32; LANES]; G], x: &[*const f32; V], step: isize, k_block: &KBlock, ahead: isize,
+) -> [[Vector; V]; G] {
     let mut k = k_block.begin;
     // SAFETY: all rows and vectors have the terms of the K block.
     unsafe {
-        while k + EIGHT <= k_block.end {
+        let mut acc = [[Single::zero(); V]; G];
+        while k + LANES <= k_block.end {
             let mut g = 0;
             while g < G {
                 if (k - k_block.begin).is_multiple_of(LINE) {
@@ -336,67 +341,39 @@ unsafe fn dot_products<const G: usize, const V: usize>(
                 }
                 let lines = columns(&rows[g], k);
                 let mut i = 0;
-                while i < EIGHT {
+                while i < LANES {
                     let mut v = 0;
                     while v < V {
-                        let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset((k + i) as isize * step));
-                        acc[g][v] = _mm256_fmadd_ps(factor, lines[i], acc[g][v]);
+                        let factor = Single::splat(x[v].wrapping_offset((k + i) as isize * step));
+                        acc[g][v] = Single::fma(factor, lines[i], acc[g][v]);
                         v += 1;
                     }
                     i += 1;
                 }
                 g += 1;
             }
-            k += EIGHT;
+            k += LANES;
         }
         while k < k_block.end {
             let mut g = 0;
             while g < G {
-                let mut column = [0.0_f32; EIGHT];
+                let mut column = [0.0_f32; LANES];
                 let mut row = 0;
-                while row < EIGHT {
+                while row < LANES {
                     column[row] = rows[g][row].add(k).read();
                     row += 1;
                 }
-                let column = _mm256_loadu_ps(column.as_ptr());
+                let column = Single::load(column.as_ptr());
                 let mut v = 0;
                 while v < V {
-                    let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset(k as isize * step));
-                    acc[g][v] = _mm256_fmadd_ps(factor, column, acc[g][v]);
+                    let factor = Single::splat(x[v].wrapping_offset(k as isize * step));
+                    acc[g][v] = Single::fma(factor, column, acc[g][v]);
                     v += 1;
                 }
                 g += 1;
             }
             k += 1;
         }
+        acc
     }
-    acc
-}
-
-/// The columns of eight terms of eight rows, from term `k` on. Halves of registers are joined when
-/// they are loaded: shuffles across halves would take as long as all others, and matrices in a
-/// cache a quarter longer.
-///
-/// # Safety
-/// The terms are readable in every row.
-#[target_feature(enable = "avx2")]
-#[inline]
-unsafe fn columns(rows: &[*const f32; EIGHT], k: usize) -> [__m256; EIGHT] {
-    let four = |k: usize| {
-        // Rows `row` and `row + 4`.
-        let joined = |row: usize| {
-            // SAFETY: four terms are readable from `k` on in either row.
-            unsafe {
-                let low = _mm256_castps128_ps256(_mm_loadu_ps(rows[row].add(k)));
-                _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(rows[row + 4].add(k)))
-            }
-        };
-        let [a, b, c, d] = [joined(0), joined(1), joined(2), joined(3)];
-        let pairs = |a, b| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-        let ((ab0, ab1), (cd0, cd1)) = (pairs(a, b), pairs(c, d));
-        let fours = |a, b| [_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b)];
-        (fours(ab0, cd0), fours(ab1, cd1))
-    };
-    let (([c0, c1], [c2, c3]), ([c4, c5], [c6, c7])) = (four(k), four(k + 4));
-    [c0, c1, c2, c3, c4, c5, c6, c7]
 }

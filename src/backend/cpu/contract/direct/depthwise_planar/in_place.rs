@@ -3,13 +3,13 @@
 //! clip included.
 
 use std::any::TypeId;
-use std::arch::x86_64::*;
 
 use super::DepthwisePlanar;
 use crate::backend::cpu::contract::direct::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
 use crate::backend::cpu::contract::epilogue::registers::{self, Ends};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
+use crate::backend::cpu::contract::kernel::simd::{Simd, Single, Vector};
+use crate::backend::cpu::contract::kernel::vector::{LANES, Mask, in_order, unzip};
 use crate::backend::cpu::contract::operands::pack::PackScalar;
 use crate::backend::cpu::threads;
 use crate::dtype::convert::Element;
@@ -17,9 +17,6 @@ use crate::error::Result;
 
 /// Taps along either dimension.
 const TAPS: usize = 3;
-
-/// Lanes of a vector.
-const L: usize = Avx2Single::L;
 
 /// Rows of outputs that columns are computed of, one after the other: what they see stays in the
 /// first cache.
@@ -73,7 +70,7 @@ impl InPlace {
             !dim.is_free() && dim.taps().extent == TAPS && dim.step() == 1 && dim.outputs.by.at[4] == 0
         });
         let near = fast.pitch() == 1 && fast.outputs.by.at[0] == 1;
-        let native = TypeId::of::<S>() == TypeId::of::<Avx2Single>() && phase.image.convert.is_none();
+        let native = TypeId::of::<S>() == TypeId::of::<Single>() && phase.image.convert.is_none();
         let alone = planes.channels.len() == 1 && phase.image.bounds.len() == 2 && phase.in_place;
         let fits =
             windows && near && native && alone && f32_epilogue.beta == 0.0 && f32_epilogue.alpha2 == 0.0;
@@ -125,7 +122,7 @@ impl InPlace {
                     bias: self.f32_epilogue.bias.wrapping_offset(at[4] as isize),
                 };
                 // SAFETY: the operands have this plane, tasks write disjoint elements, and the
-                // vectors are those of AVX2.
+                // vectors are those of [`Single`].
                 unsafe { (self.kernel)(&self.shape, &self.f32_epilogue, &plane) };
             }
         })
@@ -133,8 +130,8 @@ impl InPlace {
 }
 
 /// # Safety
-/// The processor has AVX2 and fused multiply-add; the plane is one of the shape.
-#[target_feature(enable = "avx2,fma,f16c")]
+/// The processor has the vectors of [`Single`]; the plane is one of the shape.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn plane<const STRIDE: usize>(shape: &Shape, f32_epilogue: &F32Epilogue, plane: &Plane) {
     let [rows, columns] = shape.outputs;
     for top in (0..rows).step_by(ROWS) {
@@ -142,11 +139,11 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, f32_epilogue: &F32Epilogue, 
         let mut column = 0;
         while column < columns {
             // The last vector has results of the one before as well.
-            column = column.min(columns.saturating_sub(L));
+            column = column.min(columns.saturating_sub(LANES));
             let x = shape.first[1] + (column * STRIDE) as i64;
             // What all loads together reach.
-            let is_inside = x >= 0 && x + (STRIDE * L + TAPS - 1) as i64 <= shape.extents[1];
-            // SAFETY: the plane is one of the shape, and the processor has AVX2.
+            let is_inside = x >= 0 && x + (STRIDE * LANES + TAPS - 1) as i64 <= shape.extents[1];
+            // SAFETY: the plane is one of the shape, and the processor has the vectors.
             unsafe {
                 if is_inside {
                     vectors::<STRIDE, false>(shape, f32_epilogue, plane, [top, bottom], column);
@@ -154,7 +151,7 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, f32_epilogue: &F32Epilogue, 
                     vectors::<STRIDE, true>(shape, f32_epilogue, plane, [top, bottom], column);
                 }
             }
-            column += L;
+            column += LANES;
         }
     }
 }
@@ -170,23 +167,23 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
 ) {
     let [rows, columns] = shape.outputs;
     let x = shape.first[1] + (column * STRIDE) as i64;
-    let lanes = L.min(columns - column);
+    let lanes = LANES.min(columns - column);
     // SAFETY: lines and lanes outside the image are not read; behind a row's end is written only
     // where there is room.
     unsafe {
         // Of every vector that is loaded of a row: with a stride of two, two for the first two taps
         // and two for the third.
-        let mut masks = [_mm256_setzero_si256(); 4];
+        let mut masks = [Mask::of(0..0); 4];
         let mut load = 0;
         while CUT && load < 4 {
-            let ahead = if STRIDE == 1 { load } else { load % 2 * L + load / 2 * 2 };
+            let ahead = if STRIDE == 1 { load } else { load % 2 * LANES + load / 2 * 2 };
             masks[load] = inside(x + ahead as i64, shape.extents[1]);
             load += 1;
         }
-        let mut factors = [_mm256_setzero_ps(); TAPS * TAPS];
+        let mut factors = [Single::zero(); TAPS * TAPS];
         let mut tap = 0;
         while tap < TAPS * TAPS {
-            factors[tap] = _mm256_broadcast_ss(&*plane.factors.add(tap));
+            factors[tap] = Single::splat(plane.factors.add(tap));
             tap += 1;
         }
         let mut row = top;
@@ -200,8 +197,8 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
                     && shape.stride == STRIDE as i64
                     && y >= 0
                     && y + lines <= shape.extents[0]
-                    && (lanes == L
-                        || shape.apart == columns as isize && (rows + 1 - row - count) * columns >= L)
+                    && (lanes == LANES
+                        || shape.apart == columns as isize && (rows + 1 - row - count) * columns >= LANES)
             };
             row += if fits(4) {
                 lines::<STRIDE, CUT, 4>(shape, f32_epilogue, plane, [row, column], &factors, &masks)
@@ -222,7 +219,7 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
 #[inline(always)]
 unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
     shape: &Shape, f32_epilogue: &F32Epilogue, plane: &Plane, [row, column]: [usize; 2],
-    factors: &[__m256; TAPS * TAPS], masks: &[__m256i; 4],
+    factors: &[Vector; TAPS * TAPS], masks: &[Mask; 4],
 ) -> usize {
     let [rows, columns] = shape.outputs;
     let y = shape.first[0] + row as i64 * shape.stride;
@@ -232,10 +229,10 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
     unsafe {
         macro_rules! load {
             ($number:literal, $from:expr) => {
-                if CUT { _mm256_maskload_ps($from, masks[$number]) } else { _mm256_loadu_ps($from) }
+                if CUT { masks[$number].load($from) } else { Single::load($from) }
             };
         }
-        let mut acc = [[_mm256_setzero_ps()]; R];
+        let mut acc = [[Single::zero()]; R];
         let mut line = 0;
         while line < (R - 1) * STRIDE + TAPS {
             if R > 1 || ((y + line as i64) as u64) < shape.extents[0] as u64 {
@@ -243,22 +240,19 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
                 let x = if STRIDE == 1 {
                     [load!(0, from), load!(1, from.wrapping_add(1)), load!(2, from.wrapping_add(2))]
                 } else {
-                    let (low, high) = (load!(0, from), load!(1, from.wrapping_add(L)));
-                    let (low2, high2) = (load!(2, from.wrapping_add(2)), load!(3, from.wrapping_add(L + 2)));
-                    // Every other element, pairs of which are in the order of all taps.
-                    [
-                        _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
-                        _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
-                        _mm256_shuffle_ps::<0b10_00_10_00>(low2, high2),
-                    ]
+                    let (low, high) = (load!(0, from), load!(1, from.wrapping_add(LANES)));
+                    let (low2, high2) =
+                        (load!(2, from.wrapping_add(2)), load!(3, from.wrapping_add(LANES + 2)));
+                    let [even, odd] = unzip(low, high);
+                    [even, odd, unzip(low2, high2)[0]]
                 };
                 let mut r = 0;
                 while r < R {
                     if line >= r * STRIDE && line < r * STRIDE + TAPS {
                         let tap = (line - r * STRIDE) * TAPS;
-                        acc[r][0] = _mm256_fmadd_ps(x[0], factors[tap], acc[r][0]);
-                        acc[r][0] = _mm256_fmadd_ps(x[1], factors[tap + 1], acc[r][0]);
-                        acc[r][0] = _mm256_fmadd_ps(x[2], factors[tap + 2], acc[r][0]);
+                        acc[r][0] = Single::fma(x[0], factors[tap], acc[r][0]);
+                        acc[r][0] = Single::fma(x[1], factors[tap + 1], acc[r][0]);
+                        acc[r][0] = Single::fma(x[2], factors[tap + 2], acc[r][0]);
                     }
                     r += 1;
                 }
@@ -269,19 +263,18 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
         let mut r = 0;
         while r < R {
             if STRIDE == 2 {
-                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(acc[r][0]));
-                acc[r][0] = _mm256_castpd_ps(pairs);
+                acc[r][0] = in_order(acc[r][0]);
             }
             ends.to[r] = plane.to.wrapping_offset((row + r) as isize * shape.apart).wrapping_add(column);
             ends.bias[r] = plane.bias;
             r += 1;
         }
-        let lanes = L.min(columns - column);
-        let follow = shape.apart == columns as isize && (rows - row) * columns >= L;
-        if R > 1 || lanes == L || follow {
+        let lanes = LANES.min(columns - column);
+        let follow = shape.apart == columns as isize && (rows - row) * columns >= LANES;
+        if R > 1 || lanes == LANES || follow {
             registers::epilogue(f32_epilogue, acc, &ends);
         } else {
-            let (mut some, to) = ([0.0; L], ends.to[0]);
+            let (mut some, to) = ([0.0; LANES], ends.to[0]);
             ends.to[0] = some.as_mut_ptr();
             registers::epilogue(f32_epilogue, acc, &ends);
             to.copy_from_nonoverlapping(some.as_ptr(), lanes);
@@ -293,15 +286,11 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
 /// Which of the positions from `x` on are inside an image of `extent` positions.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The processor has AVX2 or NEON.
 #[inline(always)]
-unsafe fn inside(x: i64, extent: i64) -> __m256i {
-    // SAFETY: lanes outside the image are masked.
-    unsafe {
-        // Further outside all lanes are masked in either case.
-        let left = (extent - x).clamp(0, L as i64) as i32;
-        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let before = _mm256_cmpgt_epi32(_mm256_set1_epi32((-x).clamp(0, L as i64) as i32), lanes);
-        _mm256_andnot_si256(before, _mm256_cmpgt_epi32(_mm256_set1_epi32(left), lanes))
-    }
+unsafe fn inside(x: i64, extent: i64) -> Mask {
+    // Further outside all lanes are masked in either case.
+    let [first, end] = [-x, extent - x].map(|lane| lane.clamp(0, LANES as i64) as usize);
+    // SAFETY: the processor has such vectors.
+    unsafe { Mask::of(first..end) }
 }
