@@ -201,8 +201,9 @@ def windows(graph, rng):
     code = int(rng.choice([*NARROW, cudnn.DOUBLE]))
     alpha, backward = float(rng.choice([1.0, 0.5])), rng.random() < 0.5
     x, y = (graph.value(code, shape) for shape in (dims, [*dims[:2], *outputs]))
-    # No two elements of a window are the same.
-    x.fill(rng.permutation(int(np.prod(dims))).reshape(dims) / 64 - 1)
+    # No two elements of a plane are the same: bfloat16 holds every whole number to 256, and a plane has at most 512 elements.
+    plane = int(np.prod(dims[2:]))
+    x.fill((rng.permuted(np.tile(np.arange(plane), (*dims[:2], 1)), axis=-1).reshape(dims) - plane // 2) / 64)
     settings = graph.objects.make(24, (1700, RESAMPLE, mode), (1701, DATA_TYPE, cudnn.FLOAT), (1702, INT64, axes),
                                   *((1703 + k, INT64, *of) for k, of in enumerate((after, before, stride, size))),
                                   (1707, NAN_PROPAGATION, 1), (1708, PADDING, int(mode == MAXIMUM)))  # fmt: skip
