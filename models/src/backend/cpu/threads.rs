@@ -120,7 +120,7 @@ pub fn explore(what: Calls, preemptions: usize) -> usize {
     let counted = orders.clone();
     builder.check(move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        let (pool, ended) = (Arc::new(Pool::new(0, None)), Arc::new(AtomicBool::new(false)));
+        let (pool, ended) = (Arc::new(Pool::new(0)), Arc::new(AtomicBool::new(false)));
         let workers: Vec<_> = (0..what.workers)
             .map(|_| {
                 let (pool, ended) = (pool.clone(), ended.clone());

@@ -24,9 +24,6 @@ struct Posting {
 pub(super) struct Pool {
     /// Whose it is.
     process: u32,
-    /// The pool of the process that this one was forked from. Its locks may be held for ever, so
-    /// that it is not freed; it stays reachable, as what is lost looks like a leak.
-    _forked_from: Option<&'static Pool>,
     queue: Mutex<Queue>,
     posted: Condvar,
     /// Postings in the queue, for those who watch it.
@@ -63,10 +60,9 @@ fn name_worker(me: usize) {
 }
 
 impl Pool {
-    pub fn new(process: u32, forked_from: Option<&'static Pool>) -> Pool {
+    pub fn new(process: u32) -> Pool {
         Pool {
             process,
-            _forked_from: forked_from,
             queue: Mutex::new(Queue::default()),
             posted: Condvar::new(),
             waiting: AtomicUsize::new(0),
@@ -82,13 +78,14 @@ impl Pool {
         loop {
             let seen = POOL.load(Ordering::Acquire);
             // SAFETY: null, or a pool that was leaked below.
-            let pool = unsafe { seen.as_ref() };
-            if let Some(pool) = pool.filter(|pool| pool.process == process) {
+            if let Some(pool) = unsafe { seen.as_ref() }
+                && pool.process == process
+            {
                 return Some(pool);
             }
             let mut fresh = Vec::new();
             fresh.try_reserve_exact(1).ok()?;
-            fresh.push(Pool::new(process, pool));
+            fresh.push(Pool::new(process));
             let fresh = fresh.leak().as_mut_ptr();
             if POOL.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: a leaked vector of one, and nobody else has seen it.
