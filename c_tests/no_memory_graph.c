@@ -1,8 +1,7 @@
 /* Memory that runs out while a graph runs: attention, whose tiles are products on threads of their own. It says so and has written nothing,
  * or it does without, and has the bits of an execution that was never disturbed.
  *
- * Not under valgrind, which has an allocator of its own; and what threads of the parent keep is lost to their children, for which it is a
- * leak. */
+ * Not under valgrind, which has an allocator of its own, and calls the memory of the parent's threads a leak in a forked child. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 #include "failing_memory.h"
