@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
@@ -13,6 +14,8 @@ use lzma_rust2::{LzmaOptions, LzmaWriter};
 mod cubins;
 #[path = "build/nodes.rs"]
 mod nodes;
+#[path = "build/numbers.rs"]
+mod numbers;
 #[path = "build/ptx.rs"]
 mod ptx;
 
@@ -27,6 +30,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build/cubins.rs");
     println!("cargo::rerun-if-changed=build/nodes.rs");
+    println!("cargo::rerun-if-changed=build/numbers.rs");
     println!("cargo::rerun-if-changed=build/ptx.rs");
     println!("cargo::rerun-if-changed={PTX}");
     println!("cargo::rerun-if-env-changed={CUBINS}");
@@ -67,7 +71,6 @@ fn pack_kernels() {
     if let Some(folder) = &cubins {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
-    let mut packs = 0;
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the folder"));
     let mut files: Vec<PathBuf> = fs::read_dir(PTX)
         .expect("the folder of the generated PTX")
@@ -75,58 +78,91 @@ fn pack_kernels() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
         .collect();
     files.sort();
-    let mut families = String::from("static FAMILIES: &[Family] = &[\n");
-    let (mut kernels, mut texts) = (Vec::new(), Vec::new());
-    for (number, file) in files.iter().enumerate() {
-        let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a family's name is ASCII");
-        let text = fs::read_to_string(file).expect("a file of that folder");
-        let family = ptx::split(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let modules = family.kernels.iter();
-        let modules: Vec<(&str, String)> =
-            modules.map(|kernel| (kernel.name, format!("{}{}", family.preamble, kernel.text))).collect();
-        let machine = cubins.as_ref().and_then(|folder| {
-            let pack = folder.join(name).with_extension("cubins");
-            pack.exists().then(|| embed(&pack, &modules, &out.join(format!("{name}.cubins"))))
-        });
-        packs += usize::from(machine.is_some());
-        let machine = match machine {
-            Some(()) => format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.cubins\"))"),
-            None => "&[]".to_owned(),
-        };
-        let mut packed = family.preamble;
-        let preamble = packed.len();
-        for kernel in family.kernels {
-            let start = packed.len();
-            packed.push_str(kernel.text);
-            let (name, parameter, end) = (kernel.name.to_owned(), kernel.parameter, packed.len());
-            kernels.push((name, parameter, number, start, end));
-        }
-        writeln!(
-            families,
-            "    Family {{ name: {name:?}, preamble: {preamble}, size: {}, \
-             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")), machine: {machine} }},",
-            packed.len()
-        )
-        .expect("a string grows");
-        texts.push((out.join(format!("{name}.lzma")), packed));
-    }
-    compress(&texts);
-    if let Some(folder) = cubins.filter(|_| packs == 0) {
+    let packed = in_parallel(&files, |file| pack_family(file, cubins.as_deref(), &out));
+    if let Some(folder) = cubins.filter(|_| packed.iter().all(|family| !family.has_code)) {
         panic!("{CUBINS}: {} has no pack of a family; `cargo xtask cubins` makes them", folder.display());
     }
-    kernels.sort();
+    let mut families = String::from("static FAMILIES: &[Family] = &[\n");
+    let mut kernels = Vec::new();
+    for (number, family) in packed.into_iter().enumerate() {
+        let Packed { name, preamble, size, .. } = &family;
+        let bytes = |kind: &str| format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.{kind}\"))");
+        let machine = if family.has_code { bytes("cubins") } else { "&[]".to_owned() };
+        let packed = bytes("lzma");
+        writeln!(
+            families,
+            "    Family {{ name: {name:?}, preamble: {preamble:?}, packed: {packed}, size: {size}, machine: {machine} }},"
+        )
+        .expect("a string grows");
+        kernels.extend(family.kernels.into_iter().map(|kernel| (number, kernel)));
+    }
+    kernels.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     for pair in kernels.windows(2) {
-        assert!(pair[0].0 != pair[1].0, "two kernels are called {}", pair[0].0);
+        assert!(pair[0].1.name != pair[1].1.name, "two kernels are called {}", pair[0].1.name);
     }
     let mut table = families + "];\n\nstatic KERNELS: &[Kernel] = &[\n";
-    for (name, parameter, family, start, end) in kernels {
+    for (family, Line { name, parameter, words, numbers }) in kernels {
         writeln!(
             table,
-            "    Kernel {{ name: {name:?}, parameter: {parameter}, family: {family}, start: {start}, end: {end} }},"
+            "    Kernel {{ name: {name:?}, parameter: {parameter}, family: {family}, \
+             words: {words:?}, numbers: {numbers:?} }},"
         )
         .expect("a string grows");
     }
     fs::write(out.join("kernels.rs"), table + "];\n").expect("the output folder takes files");
+}
+
+/// A kernel's line in the table, see `backend/cuda/module.rs`.
+struct Line {
+    name: String,
+    parameter: usize,
+    words: (usize, usize),
+    numbers: (usize, usize),
+}
+
+/// A family as it is embedded.
+struct Packed {
+    name: String,
+    preamble: String,
+    /// Bytes that it unpacks to.
+    size: usize,
+    kernels: Vec<Line>,
+    /// Whether there is machine code, too.
+    has_code: bool,
+}
+
+/// Writes `<family>.lzma`: first the words of all its kernels, then their numbers. And
+/// `<family>.cubins`, if there is such a pack.
+fn pack_family(file: &Path, cubins: Option<&Path>, out: &Path) -> Packed {
+    let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a family's name is ASCII");
+    let text = fs::read_to_string(file).expect("a file of that folder");
+    let family = ptx::split(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let pack = cubins.map(|folder| folder.join(name).with_extension("cubins")).filter(|pack| pack.exists());
+    if let Some(pack) = &pack {
+        let modules = family.kernels.iter();
+        let modules: Vec<(&str, String)> =
+            modules.map(|kernel| (kernel.name, format!("{}{}", family.preamble, kernel.text))).collect();
+        embed(pack, &modules, &out.join(format!("{name}.cubins")));
+    }
+    let (mut all_words, mut all_numbers, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
+    for kernel in &family.kernels {
+        let (words, numbers) = numbers::separate(kernel.name, kernel.text);
+        kernels.push(Line {
+            name: kernel.name.to_owned(),
+            parameter: kernel.parameter,
+            words: (all_words.len(), all_words.len() + words.len()),
+            numbers: (all_numbers.len(), all_numbers.len() + numbers.len()),
+        });
+        all_words.extend(words);
+        all_numbers.extend(numbers);
+    }
+    for Line { numbers: (start, end), .. } in &mut kernels {
+        (*start, *end) = (*start + all_words.len(), *end + all_words.len());
+    }
+    let bytes = [all_words, all_numbers].concat();
+    fs::write(out.join(format!("{name}.lzma")), compressed(&bytes)).expect("the output folder takes files");
+    let name = name.to_owned();
+    Packed { name, preamble: family.preamble, size: bytes.len(), kernels, has_code: pack.is_some() }
 }
 
 /// Takes a pack into the build; fails if it is not made of the texts of these modules.
@@ -139,22 +175,29 @@ fn embed(pack: &Path, modules: &[(&str, String)], to: &Path) {
     fs::write(to, bytes).expect("the output folder takes files");
 }
 
-/// Writes what these texts compress to, on as many threads as cargo has jobs.
-fn compress(texts: &[(PathBuf, String)]) {
-    // A build without optimisation is for tests: fewer bytes are not worth ten times as long there.
-    let is_optimised = env::var("OPT_LEVEL").is_ok_and(|level| !matches!(level.as_str(), "0" | "1"));
-    let preset = if is_optimised { 6 } else { 1 };
+/// What `make` makes of each file, in their order, on as many threads as cargo has jobs.
+fn in_parallel<T: Send>(files: &[PathBuf], make: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let next = AtomicUsize::new(0);
+    let made = Mutex::new(Vec::new());
     let work = || {
-        while let Some((to, text)) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            fs::write(to, compressed(text.as_bytes(), preset)).expect("the output folder takes files");
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(number) else { break };
+            let one = make(file);
+            made.lock().expect("nothing panics under this lock").push((number, one));
         }
     };
     std::thread::scope(|scope| (0..jobs).for_each(|_| _ = scope.spawn(work)));
+    let mut made = made.into_inner().expect("nothing panics under this lock");
+    made.sort_by_key(|(number, _)| *number);
+    made.into_iter().map(|(_, one)| one).collect()
 }
 
-fn compressed(bytes: &[u8], preset: u32) -> Vec<u8> {
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    // A build without optimisation is for tests: fewer bytes are not worth ten times as long there.
+    let is_optimised = env::var("OPT_LEVEL").is_ok_and(|level| !matches!(level.as_str(), "0" | "1"));
+    let preset = if is_optimised { 6 } else { 1 };
     // Who unpacks takes as much memory as the dictionary has.
     let dict_size = bytes.len().next_multiple_of(4096) as u32;
     // Text has no alignment.

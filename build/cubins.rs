@@ -13,9 +13,8 @@ use std::fmt::Write;
 /// The version of `ptxas`, of the 12 releases, whose code all drivers from 525 on load.
 pub const ASSEMBLER: &str = "12.9.86";
 
-/// What there is code for, in the order of the stream: what devices of most owners run first. A
-/// release has to stay below 24 MB, which code for 7.5 and 10.0 besides does not.
-pub const ARCHITECTURES: [u32; 3] = [80, 90, 120];
+/// What there is code for, in the order of the stream: what devices of most owners run first.
+pub const ARCHITECTURES: [u32; 5] = [80, 90, 120, 100, 75];
 
 /// Begins the first line.
 const FORM: &str = "cubins 1";

@@ -32,6 +32,7 @@ pub fn split(text: &str) -> Result<Family<'_>, String> {
         rest = &rest[end..];
     }
     outside(rest, &mut family.preamble);
+    family.preamble = named(&family.preamble, &family.kernels);
     if family.kernels.is_empty() { Err("no kernels".to_owned()) } else { Ok(family) }
 }
 
@@ -43,6 +44,17 @@ fn outside(text: &str, to: &mut String) {
             to.push('\n');
         }
     }
+}
+
+/// The lines of a preamble, less the variables that no kernel names: headers of the compiler bring
+/// them, and machine code would carry them along.
+fn named(preamble: &str, kernels: &[Kernel<'_>]) -> String {
+    let is_named = |line: &&str| {
+        let words = line.strip_prefix(".global ").map(|rest| rest.split([' ', '[', ';']));
+        let name = words.and_then(|mut words| words.find(|word| word.starts_with('_')));
+        name.is_none_or(|name| kernels.iter().any(|kernel| kernel.text.contains(name)))
+    };
+    preamble.lines().filter(is_named).flat_map(|line| [line, "\n"]).collect()
 }
 
 fn kernel(text: &str) -> Result<Kernel<'_>, String> {

@@ -18,6 +18,8 @@ use crate::{api, child, common};
 #[allow(dead_code, reason = "the build checks what these tests only read")]
 #[path = "../../build/cubins.rs"]
 mod pack;
+#[path = "../../build/ptx.rs"]
+mod split;
 
 /// Small families, which take seconds to assemble, with about as many kernels as a network has: the
 /// first two are those of the trial and of a transpose.
@@ -128,13 +130,18 @@ fn a_device_gets_code_for_an_earlier_architecture_of_its_major_number() {
 }
 
 #[test]
-fn a_device_of_another_major_number_gets_text() {
-    expect_code("75", None);
+fn a_device_of_10_0_gets_its_code_behind_that_for_others() {
+    expect_code("100", Some(100));
 }
 
 #[test]
-fn a_later_device_than_there_is_code_for_gets_text() {
-    expect_code("100", None);
+fn a_device_of_another_major_number_gets_text() {
+    expect_code("110", None);
+}
+
+#[test]
+fn an_earlier_device_than_there_is_code_for_gets_text() {
+    expect_code("70", None);
 }
 
 /// What the driver refuses is loaded as text, is said once, and no other code of it is tried.
@@ -247,18 +254,41 @@ fn a_program_unpacks_every_family_once() {
     });
 }
 
+/// The library embeds the texts in another form, from which they come back as they were.
+#[test]
+fn every_kernel_has_the_text_of_its_file() {
+    let mut compared = 0;
+    for entry in fs::read_dir(common::project_root().join("src/backend/cuda/ptx")).expect("that folder") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_none_or(|extension| extension != "ptx") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a text");
+        let family = split::split(&text).expect("kernels");
+        for kernel in family.kernels {
+            let own =
+                module::kernels().iter().find(|own| own.name == kernel.name).expect("an embedded kernel");
+            assert_eq!(own.parameter, kernel.parameter, "{}", kernel.name);
+            let is_same = own.text().expect("a text") == family.preamble.clone() + kernel.text;
+            assert!(is_same, "the embedded text of {} is not that of its file", kernel.name);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, module::kernels().len());
+}
+
 /// The double as a driver: it runs code for the device and earlier minor numbers, and refuses the
 /// rest.
 #[test]
 fn the_double_tells_architectures_apart() {
     for (capability, runs) in
-        [("75", [false; 3]), ("86", [true, false, false]), ("120", [false, false, true])]
+        [("70", None), ("75", Some(75)), ("86", Some(80)), ("103", Some(100)), ("120", Some(120))]
     {
         use_once_as(capability, runs);
     }
 }
 
-fn use_once_as(capability: &str, runs: [bool; 3]) {
+fn use_once_as(capability: &str, runs: Option<u32>) {
     if double::is_real() || packs().is_none() {
         return;
     }
@@ -275,13 +305,12 @@ fn use_once_as(capability: &str, runs: [bool; 3]) {
             .expect("a stream");
         for image in &pack.images {
             let image_code = code[image.start..image.end].to_vec();
-            let at = pack::ARCHITECTURES.iter().position(|known| *known == image.architecture);
             let mut module = ptr::null_mut();
             let none: *mut double::Object = ptr::null_mut();
             let start = image_code.as_ptr().cast::<c_char>();
             // SAFETY: a whole image, a place for the result, and no options.
             let got = unsafe { double::cuModuleLoadDataEx(&mut module, start, 0, ptr::null_mut(), none) };
-            let expected = if runs[at.expect("a known one")] { 0 } else { 209 };
+            let expected = if runs == Some(image.architecture) { 0 } else { 209 };
             assert_eq!(got, expected, "{} for sm_{}", image.kernel, image.architecture);
         }
     });

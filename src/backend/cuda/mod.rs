@@ -43,6 +43,8 @@ pub mod module;
 mod nest;
 mod normalise;
 mod normalise_params;
+#[path = "../../../build/numbers.rs"]
+mod numbers;
 #[path = "../../../build/cubins.rs"]
 mod pack;
 pub mod params;

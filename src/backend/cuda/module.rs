@@ -28,19 +28,19 @@ use lzma_rust2::LzmaReader;
 use super::driver::{Driver, DriverFunction, DriverModule};
 use super::launch::{Device, Launch};
 use super::machine::{self, Source};
-use super::pack;
+use super::{numbers, pack};
 use crate::error::{Error, Result};
 use crate::mode;
 
-/// The embedded text of a family: a preamble, and kernels that each follow it in a module of their
-/// own.
+/// The embedded text of a family.
 struct Family {
     name: &'static str,
-    /// Bytes of the preamble, which comes first.
-    preamble: usize,
-    /// Bytes of the whole text.
-    size: usize,
+    /// What every kernel follows in a module of its own.
+    preamble: &'static str,
+    /// The words of all kernels, then their numbers (see [`numbers`]), compressed, and how many
+    /// bytes they are.
     packed: &'static [u8],
+    size: usize,
     /// The pack of its machine code, empty if there is none.
     machine: &'static [u8],
 }
@@ -54,9 +54,9 @@ pub struct Kernel {
     pub parameter: usize,
     /// The number of its family.
     family: usize,
-    /// Where its text stands in that of the family.
-    start: usize,
-    end: usize,
+    /// Where its words and its numbers stand in those of the family: from, to.
+    words: (usize, usize),
+    numbers: (usize, usize),
 }
 
 // `FAMILIES`, and `KERNELS` by name.
@@ -80,13 +80,13 @@ impl Kernel {
     pub fn text(&self) -> Result<String> {
         let family = &FAMILIES[self.family];
         let damaged = || Error::Internal(format!("the embedded text of {} is damaged", family.name).into());
-        let mut text = vec![0; family.size];
+        let mut bytes = vec![0; family.size];
         LzmaReader::new_mem_limit(family.packed, u32::MAX, None)
-            .and_then(|mut reader| reader.read_exact(&mut text))
+            .and_then(|mut reader| reader.read_exact(&mut bytes))
             .map_err(|_| damaged())?;
-        let parts = [text.get(..family.preamble), text.get(self.start..self.end)];
-        let [Some(preamble), Some(kernel)] = parts else { return Err(damaged()) };
-        String::from_utf8([preamble, kernel].concat()).map_err(|_| damaged())
+        let part = |(start, end): (usize, usize)| bytes.get(start..end).ok_or_else(damaged);
+        let text = numbers::join(part(self.words)?, part(self.numbers)?).ok_or_else(damaged)?;
+        Ok(format!("{}{text}", family.preamble))
     }
 }
 
