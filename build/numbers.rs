@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let (words, numbers) = separate("k", "%r1, %r2, %r1");
-        for numbers in [&numbers[..3], &[&numbers[..], &[1]].concat(), &[1, 1, 1], &[230, 1, 0, 1]] {
+        for numbers in [&numbers[..3], &[&numbers[..], &[1]].concat(), &[1, 1, 1], &[230, 3, 0, 1]] {
             assert_eq!(join(&words, numbers), None, "{numbers:?}");
         }
         assert_eq!((join(b"", &[]), join(b"k\n", &[])), (None, None));

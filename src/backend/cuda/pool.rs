@@ -71,6 +71,13 @@ macro_rules! kernels {
 
 type Kernels = [[&'static str; 3]; 4];
 const MAX: Kernels = kernels!("max");
+/// Maxima of two channels that lie side by side, in binary16 and bfloat16, by the shape.
+const MAX_PAIRS: [[&str; 2]; 4] = [
+    ["pool_max_pairs_k2s1_f16", "pool_max_pairs_k2s1_bf16"],
+    ["pool_max_pairs_k2s2_f16", "pool_max_pairs_k2s2_bf16"],
+    ["pool_max_pairs_k3s1_f16", "pool_max_pairs_k3s1_bf16"],
+    ["pool_max_pairs_k3s2_f16", "pool_max_pairs_k3s2_bf16"],
+];
 const AVERAGE: Kernels = kernels!("average");
 const MAX_GRADIENT: Kernels = kernels!("max_gradient");
 const AVERAGE_GRADIENT: Kernels = kernels!("average_gradient");
@@ -81,6 +88,8 @@ const SHAPES: [(i64, i64); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 /// layouts it reads or writes.
 struct Served {
     kernel: &'static str,
+    /// The kernel that takes two neighbours of the loops around together, if there is one.
+    pairs: Option<&'static str>,
     windows: [i64; 2],
     layouts: &'static [usize],
 }
@@ -128,6 +137,10 @@ fn served(window: &Window) -> Option<Served> {
     });
     (plain && fits(&down) && fits(&along)).then_some(Served {
         kernel: kernels[shape][column],
+        pairs: match function {
+            WindowFunction::Max(_) if column > 0 => Some(MAX_PAIRS[shape][column - 1]),
+            _ => None,
+        },
         windows,
         layouts,
     })
@@ -137,7 +150,7 @@ fn served(window: &Window) -> Option<Served> {
 pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
     let (window, at) = (query.step, query.places::<OPERANDS>());
     let served = served(window).filter(|_| !query.call.ordered);
-    let Some(Served { kernel, windows, layouts }) = served else { return Ok(false) };
+    let Some(Served { mut kernel, pairs, windows, layouts }) = served else { return Ok(false) };
     let Window { function, outer, axes, scalars, .. } = window;
     let [height, columns] = windows;
     let extents: Vec<i64> = outer.axes().iter().map(|axis| axis.extent).collect();
@@ -146,19 +159,8 @@ pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool
         [near] => (1, near),
         _ => (1, 1),
     };
-    let Some(around) = far.checked_mul(near).and_then(|all| all.checked_mul(columns)) else {
-        return Ok(false);
-    };
-    let threads = |rows: &i64| around.saturating_mul((height + rows - 1) / rows);
-    let rows = ROWS.into_iter().find(|rows| threads(rows) >= MANY).unwrap_or(ROWS[ROWS.len() - 1]);
-    let count = threads(&rows);
-    if count >= NEAR {
-        return Ok(false);
-    }
     // Neighbouring threads write neighbours.
     let columns_first = outer.axes().last().is_none_or(|axis| axis.strides[0].unsigned_abs() != 1);
-    let strips = (height + rows - 1) / rows;
-    let order = if columns_first { [columns, strips, near] } else { [near, columns, strips] };
     let size = scalars[0].size() as i64;
     let bytes =
         |stride: i64, layout: usize| if layouts.contains(&layout) { (stride * size) as i32 } else { 0 };
@@ -166,18 +168,47 @@ pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool
         true => at[operand].wrapping_add_signed(outer.offsets[layout] * size),
         false => 0,
     };
-    let along = |of: fn(&WindowAxis) -> i64| [0, 1].map(|k| of(&axes[k]) as i32);
-    let around = |layout: usize| {
+    let starts = [start(0, 0), start(2, 1), start(3, 2)];
+    let around_of = |layout: usize| {
         let stride = |back: usize| outer.axes().iter().rev().nth(back).map_or(0, |axis| axis.strides[layout]);
         [bytes(stride(1), layout), bytes(stride(0), layout)]
     };
+    let step = [0, 1, 2].map(|layout| [0, 1].map(|k| bytes(axes[k].cuts[layout].stride, layout)));
+    let mut around = [0, 1, 2].map(around_of);
+    let mut near = near;
+    // Two channels are one word, wherever a thread is.
+    let are_words = near % 2 == 0
+        && layouts.iter().all(|&layout| {
+            let words = [around[layout][0], step[layout][0], step[layout][1]];
+            i64::from(around[layout][1]) == size
+                && starts[layout] % 4 == 0
+                && words.iter().all(|bytes| bytes % 4 == 0)
+        });
+    if let Some(pairs) = pairs.filter(|_| are_words) {
+        (kernel, near) = (pairs, near / 2);
+        for layout in &mut around {
+            layout[1] *= 2;
+        }
+    }
+    let Some(columns_around) = far.checked_mul(near).and_then(|all| all.checked_mul(columns)) else {
+        return Ok(false);
+    };
+    let threads = |rows: &i64| columns_around.saturating_mul((height + rows - 1) / rows);
+    let rows = ROWS.into_iter().find(|rows| threads(rows) >= MANY).unwrap_or(ROWS[ROWS.len() - 1]);
+    let count = threads(&rows);
+    if count >= NEAR {
+        return Ok(false);
+    }
+    let strips = (height + rows - 1) / rows;
+    let order = if columns_first { [columns, strips, near] } else { [near, columns, strips] };
+    let along = |of: fn(&WindowAxis) -> i64| [0, 1].map(|k| of(&axes[k]) as i32);
     let params = Params::new(&Parameters {
-        at: [start(0, 0), start(2, 1), start(3, 2)],
+        at: starts,
         inputs: along(|axis| axis.inputs),
         outputs: along(|axis| axis.outputs),
         pad: along(|axis| axis.pad),
-        step: [0, 1, 2].map(|layout| [0, 1].map(|k| bytes(axes[k].cuts[layout].stride, layout))),
-        outer: [0, 1, 2].map(around),
+        step,
+        outer: around,
         count: count as u32,
         columns_first: u32::from(columns_first),
         rows: rows as u32,

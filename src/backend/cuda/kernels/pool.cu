@@ -52,10 +52,10 @@ __device__ __forceinline__ Column column_of(const Pool &p, u32 index) {
 
 __device__ __forceinline__ bool inside(i32 i, i32 extent) { return u32(i) < u32(extent); }
 
-// A row of cells around a column: where the next one lies, and which cells of it there are.
-template <u32 SCALAR, u32 CELLS>
+// A row of cells around a column: where the next one lies, and which cells of it there are. W neighbouring channels are one cell.
+template <u32 SCALAR, u32 CELLS, u32 W = 1>
 struct Cells {
-    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    typedef typename Unit<width_of(SCALAR) * W>::Type Bits;
     const char *next[CELLS];
     bool there[CELLS];
     i32 row, rows, step;
@@ -68,17 +68,16 @@ struct Cells {
             next[i] = base + (row * step[0] + (column + i32(i)) * step[1]);
         }
     }
-    // The numbers of the next N rows; NOTHING where there is no cell.
+    // The next N rows; NOTHING where there is no cell.
     template <u32 N>
-    __device__ __forceinline__ void load(f32 nothing, f32 (&x)[N][CELLS], bool (&is_cell)[N][CELLS]) {
-        Bits bits[N][CELLS];
+    __device__ __forceinline__ void load(Bits nothing, Bits (&bits)[N][CELLS], bool (&is_cell)[N][CELLS]) {
 #pragma unroll
         for (u32 k = 0; k < N; ++k) {
             const bool is_row = inside(row, rows);
 #pragma unroll
             for (u32 i = 0; i < CELLS; ++i) {
                 is_cell[k][i] = is_row && there[i];
-                bits[k][i] = 0;
+                bits[k][i] = nothing;
                 if (is_cell[k][i]) bits[k][i] = at<Bits>(next[i]);
                 next[i] += step;
             }
@@ -89,10 +88,16 @@ struct Cells {
 #pragma unroll
             for (u32 i = 0; i < CELLS; ++i) hold(bits[k][i]);
         }
+    }
+    // The numbers of the next N rows, zero where there is no cell.
+    template <u32 N>
+    __device__ __forceinline__ void load(f32 (&x)[N][CELLS], bool (&is_cell)[N][CELLS]) {
+        Bits bits[N][CELLS];
+        load(0, bits, is_cell);
 #pragma unroll
         for (u32 k = 0; k < N; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < CELLS; ++i) x[k][i] = is_cell[k][i] ? value_f32(SCALAR, bits[k][i]) : nothing;
+            for (u32 i = 0; i < CELLS; ++i) x[k][i] = value_f32(SCALAR, bits[k][i]);
         }
     }
 };
@@ -112,42 +117,71 @@ struct Largest {
     bool has_nan;
 };
 
-template <u32 K, u32 S, u32 SCALAR>
+// Windows whose cells a thread loads together, for W channels side by side.
+enum : u32 { TOGETHER = 2 };
+
+template <u32 K, u32 S, u32 SCALAR, u32 W = 1>
 __device__ __forceinline__ void pool_max(const Pool &p) {
-    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    typedef typename Unit<width_of(SCALAR) * W>::Type Bits;
+    constexpr u32 BITS = 8 * width_of(SCALAR);
     OWN_WINDOWS;
     // A NaN yields to every number, and where NaNs win is what all others yield to.
-    const f32 nothing = p.propagates ? -Math<f32>::infinity() : Math<f32>::nan();
-    Cells<SCALAR, K> cells(p.at[1] + own.outer[1], own.first * i32(S) - p.pad[0], own.column * i32(S) - p.pad[1], p.inputs, p.step[1]);
+    const u32 nothing_of_one = stored_bits(SCALAR, p.propagates ? -Math<f32>::infinity() : Math<f32>::nan());
+    const Bits nothing = Bits(W == 2 ? nothing_of_one * 0x10001u : nothing_of_one);
+    Cells<SCALAR, K, W> cells(p.at[1] + own.outer[1], own.first * i32(S) - p.pad[0], own.column * i32(S) - p.pad[1], p.inputs, p.step[1]);
     char *to = p.at[0] + (own.outer[0] + own.first * p.step[0][0] + own.column * p.step[0][1]);
-    Largest rows[K];
-    const auto put_row = [&](u32 k, const f32 (&x)[K]) {
-        rows[k] = {x[0], x[0] != x[0]};
+    Largest rows[K][W];
+    const auto put_row = [&](u32 k, const Bits (&bits)[K]) {
 #pragma unroll
-        for (u32 i = 1; i < K; ++i) rows[k] = {larger(rows[k].number, x[i]), rows[k].has_nan || x[i] != x[i]};
+        for (u32 w = 0; w < W; ++w) {
+#pragma unroll
+            for (u32 i = 0; i < K; ++i) {
+                const f32 x = value_f32(SCALAR, typename Unit<width_of(SCALAR)>::Type(bits[i] >> w * BITS));
+                if (i == 0) {
+                    rows[k][w] = {x, x != x};
+                } else {
+                    rows[k][w] = {larger(rows[k][w].number, x), rows[k][w].has_nan || x != x};
+                }
+            }
+        }
     };
     if constexpr (K > S) {
-        f32 x[K - S][K];
+        Bits bits[K - S][K];
         bool is_cell[K - S][K];
-        cells.load(nothing, x, is_cell);
+        cells.load(nothing, bits, is_cell);
 #pragma unroll
-        for (u32 k = S; k < K; ++k) put_row(k, x[k - S]);
+        for (u32 k = S; k < K; ++k) put_row(k, bits[k - S]);
     }
 #pragma unroll 1
-    for (i32 window = own.first; window < last; ++window) {
+    for (i32 window = own.first; window < last; window += i32(TOGETHER)) {
+        Bits bits[TOGETHER * S][K];
+        bool is_cell[TOGETHER * S][K];
+        cells.load(nothing, bits, is_cell);
 #pragma unroll
-        for (u32 k = 0; k + S < K; ++k) rows[k] = rows[k + S];
-        f32 x[S][K];
-        bool is_cell[S][K];
-        cells.load(nothing, x, is_cell);
+        for (u32 one = 0; one < TOGETHER; ++one) {
+            if (window + i32(one) >= last) break;
 #pragma unroll
-        for (u32 k = K - S; k < K; ++k) put_row(k, x[k - (K - S)]);
-        Largest all = rows[0];
+            for (u32 k = 0; k + S < K; ++k) {
 #pragma unroll
-        for (u32 k = 1; k < K; ++k) all = {larger(all.number, rows[k].number), all.has_nan || rows[k].has_nan};
-        const f32 r = p.propagates && all.has_nan ? Math<f32>::nan() : all.number;
-        put<Bits>(to, Bits(stored_bits(SCALAR, r)));
-        to += p.step[0][0];
+                for (u32 w = 0; w < W; ++w) rows[k][w] = rows[k + S][w];
+            }
+#pragma unroll
+            for (u32 k = K - S; k < K; ++k) {
+                const u32 row = one * S + k - (K - S);
+                put_row(k, bits[row]);
+            }
+            Bits stored = 0;
+#pragma unroll
+            for (u32 w = 0; w < W; ++w) {
+                Largest all = rows[0][w];
+#pragma unroll
+                for (u32 k = 1; k < K; ++k) all = {larger(all.number, rows[k][w].number), all.has_nan || rows[k][w].has_nan};
+                const f32 r = p.propagates && all.has_nan ? Math<f32>::nan() : all.number;
+                stored |= Bits(stored_bits(SCALAR, r)) << w * BITS;
+            }
+            put<Bits>(to, stored);
+            to += p.step[0][0];
+        }
     }
 }
 
@@ -174,7 +208,7 @@ __device__ __forceinline__ void pool_average(const Pool &p) {
     if constexpr (K > S) {
         f32 x[K - S][K];
         bool is_cell[K - S][K];
-        cells.load(0, x, is_cell);
+        cells.load(x, is_cell);
 #pragma unroll
         for (u32 k = S; k < K; ++k) put_row(k, x[k - S]);
     }
@@ -187,7 +221,7 @@ __device__ __forceinline__ void pool_average(const Pool &p) {
         }
         f32 x[S][K];
         bool is_cell[S][K];
-        cells.load(0, x, is_cell);
+        cells.load(x, is_cell);
 #pragma unroll
         for (u32 k = K - S; k < K; ++k) put_row(k, x[k - (K - S)]);
         // Along the last axis, of sums over the other one; no sum is -0, so that a zero changes none.
@@ -256,7 +290,7 @@ __device__ __forceinline__ void pool_max_gradient(const Pool &p) {
     if constexpr (K > S) {
         f32 x[K - S][CELLS];
         bool is_cell[K - S][CELLS];
-        cells.load(0, x, is_cell);
+        cells.load(x, is_cell);
 #pragma unroll
         for (u32 k = S; k < K; ++k) put_row(k, x[k - S], is_cell[k - S]);
     }
@@ -285,7 +319,7 @@ __device__ __forceinline__ void pool_max_gradient(const Pool &p) {
         }
         f32 x[S][CELLS];
         bool is_cell[S][CELLS];
-        cells.load(0, x, is_cell);
+        cells.load(x, is_cell);
 #pragma unroll
         for (u32 k = K - S; k < K; ++k) put_row(k, x[k - (K - S)], is_cell[k - (K - S)]);
 #pragma unroll
@@ -433,7 +467,20 @@ __device__ __forceinline__ void pool_average_gradient(const Pool &p) {
     POOL_SHAPES(function, f16, F16)   \
     POOL_SHAPES(function, bf16, BF16)
 
+// Of two channels that lie side by side.
+#define POOL_MAX_PAIRS_OF(size, step, type, scalar)                                                                                \
+    extern "C" __global__ void __launch_bounds__(POOL_THREADS, 1) pool_max_pairs_k##size##s##step##_##type(const Pool p) { \
+        pool_max<size, step, scalar, 2>(p);                                                                                        \
+    }
+#define POOL_MAX_PAIRS(type, scalar)      \
+    POOL_MAX_PAIRS_OF(2, 1, type, scalar) \
+    POOL_MAX_PAIRS_OF(2, 2, type, scalar) \
+    POOL_MAX_PAIRS_OF(3, 1, type, scalar) \
+    POOL_MAX_PAIRS_OF(3, 2, type, scalar)
+
 POOL_KERNELS(max)
+POOL_MAX_PAIRS(f16, F16)
+POOL_MAX_PAIRS(bf16, BF16)
 POOL_KERNELS(average)
 POOL_KERNELS(max_gradient)
 POOL_KERNELS(average_gradient)
