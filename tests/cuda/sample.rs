@@ -68,9 +68,22 @@ fn many(cores: &mut Cores) {
     cores.agree(&plan, &[y, x, grid], &contents);
 }
 
+/// More positions than a device has threads, each of which samples all channels, in three rounds.
+fn deep(cores: &mut Cores) {
+    let dims = [1, 17, 512, 512];
+    let desc = SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: Dims::new(&dims) };
+    let [x, y] = [[1, 17, 6, 7], dims].map(|dims| format(DataType::Half, Format::Nchw, &dims));
+    let grid = format(DataType::Float, Format::Nchw, &[1, 512, 512, 2]);
+    let contents =
+        [vec![0xff; y.size()], moderate(&mut cores.rng, DataType::Half, x.size()), cores.places(grid)];
+    let plan = SamplerPlan::forward(&desc, &x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
+    cores.agree(&plan, &[y, x, grid], &contents);
+}
+
 /// Pictures of one type without factors, fewer channels than a thread has, as many and more; in
 /// either layout, and from one into the other.
 pub fn plain(cores: &mut Cores) {
+    deep(cores);
     const LAYOUTS: [Format; 2] = [Format::Nchw, Format::Nhwc];
     for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
         for (number, channels) in [1, 5, 8, 13, 16, 35].into_iter().enumerate() {

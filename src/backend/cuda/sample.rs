@@ -16,8 +16,11 @@ const MOST_BLOCKS: u64 = 1 << 20;
 const SAMPLED: u64 = 4;
 /// Channels that a block computes the gradients of.
 const CHANNELS: u64 = 8;
-/// Both in the kernels whose type is a constant.
+/// In the kernels whose type is a constant a thread samples a multiple of the first number: the
+/// first of these that leaves MANY threads. The second is as above.
 const SAMPLED_OF: u64 = 8;
+const ROUNDS: [u64; 3] = [4, 2, 1];
+const MANY: u64 = 1 << 18;
 const CHANNELS_OF: u64 = 32;
 /// Rows and columns, and bytes of a channel, that those kernels count in 16 and in 32 bits.
 const SIDE: i64 = 32_000;
@@ -175,7 +178,10 @@ fn launch(query: &Query<'_, Sample>, constant: Option<&'static str>) -> Result<L
     let pixels = all(&step.source);
     let (sampled, grouped) = if constant.is_some() { (SAMPLED_OF, CHANNELS_OF) } else { (SAMPLED, CHANNELS) };
     // A thread has several that lie so far apart.
-    let channels = (step.channels as u64).div_ceil(sampled) as i64;
+    let apart = |rounds: u64| (step.channels as u64).div_ceil(sampled * rounds);
+    let is_enough = |rounds: &u64| all(&[step.images, positions]).saturating_mul(apart(*rounds)) >= MANY;
+    let rounds = ROUNDS.into_iter().find(is_enough).filter(|_| constant.is_some()).unwrap_or(1);
+    let channels = apart(rounds) as i64;
     let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()));
     let (kernels, to, (count, blocks)) = match step.function {
         SampleFunction::AffineGrid => (

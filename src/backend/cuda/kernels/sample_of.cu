@@ -10,10 +10,10 @@ inline u32 ones_of(u32 bits) { return u32(__builtin_popcount(bits)); }
 __device__ __forceinline__ u32 ones_of(u32 bits) { return u32(__popc(bits)); }
 #endif
 
-// Channels of a thread of `bilinear_of`; `sample.rs` counts by the same number.
+// Channels that a thread of `bilinear_of` samples together; `sample.rs` counts by the same number.
 enum { SAMPLED_OF = 8 };
 
-// Operands y, x, grid. A thread samples a few channels at its position, `by_channels` apart. Taps that are not there load pixel 0.
+// Operands y, x, grid. A thread samples all channels at its position that lie `by_channels` apart. Taps that are not there load pixel 0.
 template <u32 SCALAR>
 __device__ __forceinline__ void bilinear_of(const Sample &p) {
     typedef typename Unit<width_of(SCALAR)>::Type Bits;
@@ -39,31 +39,37 @@ __device__ __forceinline__ void bilinear_of(const Sample &p) {
     }
     const u64 apart = p.by_channels.divisor;
     const i64 step = i64(apart) * p.x.step[1], step_of_y = i64(apart) * p.y.step[1];
-    // Of the last channels some may not be there: the first one is loaded again.
-    u32 there = 0;
+#pragma unroll 1
+    for (u64 first = c; first < u64(p.channels); first += SAMPLED_OF * apart) {
+        // Of the last channels some may not be there: the first one is loaded again.
+        u32 there = 0;
 #pragma unroll
-    for (u32 i = 0; i < SAMPLED_OF; ++i) there += c + i * apart < u64(p.channels);
-    Bits bits[SAMPLED_OF][4];
+        for (u32 i = 0; i < SAMPLED_OF; ++i) there += first + i * apart < u64(p.channels);
+        Bits bits[SAMPLED_OF][4];
 #pragma unroll
-    for (u32 i = 0; i < SAMPLED_OF; ++i) {
-        const i64 moved = i < there ? i * step : 0;
+        for (u32 i = 0; i < SAMPLED_OF; ++i) {
+            const i64 moved = i < there ? i * step : 0;
 #pragma unroll
-        for (u32 k = 0; k < 4; ++k) bits[i][k] = at<Bits>(tap[k] + moved);
-    }
-#pragma unroll
-    for (u32 i = 0; i < SAMPLED_OF; ++i) {
-#pragma unroll
-        for (u32 k = 0; k < 4; ++k) hold(bits[i][k]);
-    }
-#pragma unroll
-    for (u32 i = 0; i < SAMPLED_OF; ++i) {
-        f32 total = 0;
-#pragma unroll
-        for (u32 k = 0; k < 4; ++k) {
-            const f32 more = sum(total, product(weight[k], value_f32(SCALAR, bits[i][k])));
-            total = inside[k] ? more : total;
+            for (u32 k = 0; k < 4; ++k) bits[i][k] = at<Bits>(tap[k] + moved);
         }
-        if (i < there) store_f32(SCALAR, y + i * step_of_y, total);
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED_OF; ++i) {
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) hold(bits[i][k]);
+        }
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED_OF; ++i) {
+            f32 total = 0;
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) {
+                const f32 more = sum(total, product(weight[k], value_f32(SCALAR, bits[i][k])));
+                total = inside[k] ? more : total;
+            }
+            if (i < there) store_f32(SCALAR, y + i * step_of_y, total);
+        }
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) tap[k] += SAMPLED_OF * step;
+        y += SAMPLED_OF * step_of_y;
     }
 }
 
