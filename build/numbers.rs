@@ -191,7 +191,10 @@ fn read(numbers: &mut impl Iterator<Item = u8>, recent: &mut Recent) -> Option<u
             };
             value.map(|value| recent.add(value))
         }
-        high @ FAR.. => recent.at((usize::from(high - FAR) << 8 | usize::from(byte()?)) - 1),
+        high @ FAR.. => {
+            let place = usize::from(high - FAR) << 8 | usize::from(byte()?);
+            recent.at(place.checked_sub(1)?)
+        }
         near => recent.at(usize::from(near) - 1),
     }
 }

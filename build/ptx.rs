@@ -67,3 +67,20 @@ fn kernel(text: &str) -> Result<Kernel<'_>, String> {
         _ => Err(format!("{name} does not take one struct")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn variables_that_no_kernel_names_are_left_out() {
+        let text = "// a comment\n.version 8.0\n.global .align 8 .u64 _ZN1aE = 1;\n.global .align 1 .b8 _ZN1bE[4] = {1, 0};\n\
+                    .global .align 4 .u32 _ZN1cE;\n\n.visible .entry copy(\n\t.param .b8 copy_param_0[8]\n)\n{\n\
+                    \tmov.u64 %rd1, _ZN1bE;\n}\n\n";
+        let family = split(text).unwrap();
+        assert_eq!(family.preamble, ".version 8.0\n.global .align 1 .b8 _ZN1bE[4] = {1, 0};\n");
+        let [kernel] = &family.kernels[..] else { panic!("one kernel") };
+        assert_eq!((kernel.name, kernel.parameter), ("copy", 8));
+        assert!(kernel.text.starts_with(".visible .entry copy(") && kernel.text.ends_with("_ZN1bE;\n}\n"));
+    }
+}

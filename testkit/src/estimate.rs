@@ -224,7 +224,13 @@ fn cells(plan: &dyn Plan) -> u64 {
                 WindowFunction::NormaliseGradient { .. } => 2,
                 _ => 0,
             };
-            most = window.axes.iter().map(cells).product::<i64>().unsigned_abs() + others;
+            // Of maxima a thread has two windows, one below the other, under way together.
+            let below = |k: usize| match (window.function, &window.axes[..]) {
+                (WindowFunction::Max(_), [down, _]) if k == 0 => down.stride,
+                _ => 0,
+            };
+            let all = window.axes.iter().enumerate().map(|(k, axis)| cells(axis) + below(k));
+            most = all.product::<i64>().unsigned_abs() + others;
         }
         Ok(())
     });

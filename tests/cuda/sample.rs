@@ -83,7 +83,6 @@ fn deep(cores: &mut Cores) {
 /// Pictures of one type without factors, fewer channels than a thread has, as many and more; in
 /// either layout, and from one into the other.
 pub fn plain(cores: &mut Cores) {
-    deep(cores);
     const LAYOUTS: [Format; 2] = [Format::Nchw, Format::Nhwc];
     for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
         for (number, channels) in [1, 5, 8, 13, 16, 35].into_iter().enumerate() {
@@ -143,6 +142,7 @@ pub fn plain(cores: &mut Cores) {
 /// Everything here.
 pub fn all(cores: &mut Cores) {
     many(cores);
+    deep(cores);
     for case in (0..120).filter(|&case| double::is_sampled(case / 2)) {
         let [n, c, h, w, p, q] = SHAPES[case % SHAPES.len()];
         let data_type = cores.rng.pick(&TYPES);

@@ -80,7 +80,7 @@ const COLUMNS: &str =
 const PRODUCTS: &str = "products in binary32 take far longer than what is read for them";
 
 /// Rows that are expected below [`SHARE`], and why.
-const SLOWER: [(&str, &str); 13] = [
+const SLOWER: [(&str, &str); 12] = [
     ("attend-back-causal-f16", PRODUCTS),
     ("sum-all", FEW_SUMS),
     ("bias-gradient", FEW_SUMS),
@@ -91,7 +91,6 @@ const SLOWER: [(&str, &str); 13] = [
     ("vector", "the list gives no workspace, without which a thread has a whole product"),
     ("affine-gradient", "a block has all sums of an image"),
     ("max-3x3-f16", COLUMNS),
-    ("max-3x3-nhwc", COLUMNS),
     ("max-gradient", COLUMNS),
     ("grid-gradient", "a thread has a place, whose gradient is one sum over all channels"),
 ];

@@ -67,18 +67,18 @@ fn convolutions(seed: u64, cases: Range<usize>, cells: i64, plain: bool) {
 
 #[test]
 fn convolutions_of_any_layout_agree_with_the_definition() {
-    convolutions(11, extent::cases(150, 1500), 40_000, false);
+    convolutions(11, extent::cases(90, 1500), 40_000, false);
 }
 
 #[test]
 fn convolutions_of_common_layouts_agree_with_the_definition() {
-    convolutions(12, extent::cases(90, 900), 400_000, true);
+    convolutions(12, extent::cases(50, 900), 400_000, true);
 }
 
 #[test]
 fn matrix_products_agree_with_the_reference() {
     let mut rng = Rng(13);
-    for case in extent::cases(90, 600) {
+    for case in extent::cases(60, 600) {
         let (types, accumulate) = rng.pick(TYPES);
         // Of all sizes, with few rows or columns, and small.
         let most = match case % 20 {

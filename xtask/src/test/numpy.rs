@@ -53,30 +53,30 @@ const fn listed(file: &'static str) -> Program {
 
 /// What runs on both cores.
 const BOTH: &[Program] = &[
-    random("differential.py", [300, 4000], [100, 1500], 200),
-    Program { every: Some(8), ..listed("arithmetic.py") },
+    random("differential.py", [150, 4000], [50, 1500], 100),
+    Program { every: Some(16), ..listed("arithmetic.py") },
     listed("layers.py"),
-    random("windows.py", [150, 300], [60, 300], 60),
-    random("normalisation.py", [150, 300], [60, 300], 60),
-    random("ctc.py", [150, 300], [30, 60], 30),
-    random("streams.py", [200, 400], [60, 150], 60),
-    random("sampler.py", [100, 200], [60, 200], 60),
-    random("attention.py", [150, 400], [30, 60], 40),
+    random("windows.py", [75, 300], [30, 300], 60),
+    random("normalisation.py", [75, 300], [30, 300], 60),
+    random("ctc.py", [75, 300], [15, 60], 30),
+    random("streams.py", [100, 400], [30, 150], 60),
+    random("sampler.py", [50, 200], [30, 200], 60),
+    random("attention.py", [75, 400], [15, 60], 40),
     // tests/cuda/contract.rs has more problems of the CUDA core, and larger ones.
-    random("convolution.py", [250, 4000], [60, 600], 60),
-    random("matmul.py", [200, 3000], [40, 300], 60),
-    random("graphs.py", [150, 400], [40, 200], 60),
-    random("recurrent.py", [60, 120], [10, 20], 20),
+    random("convolution.py", [125, 4000], [30, 600], 60),
+    random("matmul.py", [100, 3000], [20, 300], 60),
+    random("graphs.py", [75, 400], [20, 200], 60),
+    random("recurrent.py", [30, 120], [5, 20], 20),
 ];
 
 /// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and
 /// it has models in NumPy instead of PyTorch.
 const CPU_ALONE: &[Program] = &[
-    Program { cpu: Some([25, 3000]), control: Some(10), ..listed("combinations.py") },
+    Program { cpu: Some([12, 3000]), control: Some(10), ..listed("combinations.py") },
     listed("promises.py"),
     listed("exactness.py"),
     listed("repeats.py"),
-    Program { cpu: Some([40, 120]), control: Some(10), ..listed("torch_witness.py") },
+    Program { cpu: Some([20, 120]), control: Some(10), ..listed("torch_witness.py") },
 ];
 
 /// Programs whose cases `CUDNN_SHIM_NUMPY_CASES` counts.
