@@ -49,8 +49,9 @@ impl Cores {
         Cores { cpu: Context::cpu(), cuda, rng: Rng(20), solved: 0, listed: 0 }
     }
 
-    /// Whether the next problem of a long list is in the sample: a double solves some of a thousand,
-    /// twice as many as of random ones, which leave none of the kernels idle.
+    /// Whether the next problem of a long list is in the sample: a double solves
+    /// [some](double::cases) of a thousand, twice as many as of random ones, which leave no kernel
+    /// idle.
     pub fn is_sampled(&mut self) -> bool {
         self.listed += 1;
         let sample = double::cases(2000).min(1000);
