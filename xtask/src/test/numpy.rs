@@ -53,7 +53,7 @@ const fn listed(file: &'static str) -> Program {
 
 /// What runs on both cores.
 const BOTH: &[Program] = &[
-    random("differential.py", [150, 4000], [50, 1500], 100),
+    random("differential.py", [150, 4000], [50, 1500], 200),
     Program { every: Some(16), ..listed("arithmetic.py") },
     listed("layers.py"),
     random("windows.py", [75, 300], [30, 300], 60),
