@@ -144,22 +144,23 @@ fn pack_family(file: &Path, cubins: Option<&Path>, out: &Path) -> Packed {
             modules.map(|kernel| (kernel.name, format!("{}{}", family.preamble, kernel.text))).collect();
         embed(pack, &modules, &out.join(format!("{name}.cubins")));
     }
-    let (mut all_words, mut all_numbers, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
-    for kernel in &family.kernels {
-        let (words, numbers) = numbers::separate(kernel.name, kernel.text);
-        kernels.push(Line {
-            name: kernel.name.to_owned(),
-            parameter: kernel.parameter,
-            words: (all_words.len(), all_words.len() + words.len()),
-            numbers: (all_numbers.len(), all_numbers.len() + numbers.len()),
-        });
-        all_words.extend(words);
-        all_numbers.extend(numbers);
-    }
-    for Line { numbers: (start, end), .. } in &mut kernels {
-        (*start, *end) = (*start + all_words.len(), *end + all_words.len());
-    }
-    let bytes = [all_words, all_numbers].concat();
+    let parts: Vec<(Vec<u8>, Vec<u8>)> =
+        family.kernels.iter().map(|kernel| numbers::separate(kernel.name, kernel.text)).collect();
+    let (mut word, mut number) = (0, parts.iter().map(|(words, _)| words.len()).sum());
+    let place = |at: &mut usize, bytes: &[u8]| {
+        let start = *at;
+        *at += bytes.len();
+        (start, *at)
+    };
+    let lines = family.kernels.iter().zip(&parts).map(|(kernel, (words, numbers))| Line {
+        name: kernel.name.to_owned(),
+        parameter: kernel.parameter,
+        words: place(&mut word, words),
+        numbers: place(&mut number, numbers),
+    });
+    let kernels = lines.collect();
+    let (words, numbers): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let bytes = [words.concat(), numbers.concat()].concat();
     fs::write(out.join(format!("{name}.lzma")), compressed(&bytes)).expect("the output folder takes files");
     let name = name.to_owned();
     Packed { name, preamble: family.preamble, size: bytes.len(), kernels, has_code: pack.is_some() }

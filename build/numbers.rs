@@ -30,7 +30,7 @@ const LIMIT: u32 = 1 << 20;
 struct Recent {
     /// The one used last comes last.
     order: Vec<u32>,
-    /// Whether each is among them.
+    /// Whether each is among them, so that a new one is known without a look at all.
     is_used: Vec<bool>,
     /// What a new number is expected to be.
     next: u32,
